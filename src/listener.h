@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Listening sockets.  The master owns them all in one pool; a set has those of one generation.
+ * A socket whose address the next generation has again stays the very same one, so that no
+ * connection in its queue is lost; it is closed with the last set that has it.
+ *
+ * Sockets are non-blocking and close-on-exec.  Accepted TCP connections inherit TCP_NODELAY and
+ * the keep-alive settings, so a worker has nothing to set.
+ *
+ * Master only.  A child uses the fds, and calls nothing here: closing a unix listener removes its file.
+ */
+#ifndef LISTENER_H
+#define LISTENER_H
+
+#include <stddef.h>
+
+#include "config.h"
+#include "err.h"
+
+struct listener_pool;
+
+struct listener {
+	char *address; /* as configured */
+	char *bound;   /* where it is: "127.0.0.1:34567", with the port that the kernel chose */
+	int fd;
+};
+
+struct listener_set {
+	size_t count;
+	struct listener **listeners; /* in the order of the configuration */
+	int *fds;                    /* of the same */
+};
+
+enum listener_result {
+	LISTENER_OK,
+	LISTENER_INVALID,     /* a mistake in the configuration */
+	LISTENER_CANNOT_BIND, /* the system refused: in use, no right, no such address */
+};
+
+/* Takes the sockets of LISTEN_FDS.  To be called before the first fork. */
+struct listener_pool *listener_pool_new(void);
+
+/* Frees a pool without sets. */
+void listener_pool_free(struct listener_pool *pool);
+
+/*
+ * Opens all or nothing; on failure *set is empty, *err has a message for each mistake, beginning
+ * with its key ("listen[1].address"), and everything is as it was.  Sockets that another set has
+ * too keep its mode and backlog until listener_set_apply().
+ */
+enum listener_result listener_set_open(struct listener_set *set, struct listener_pool *pool,
+				       const struct config_listen *listens, size_t count,
+				       struct err *err);
+
+/*
+ * Gives kept sockets the backlog and mode of this configuration: once its generation serves.
+ * -1 with errno when one could not be changed; the others are.
+ */
+int listener_set_apply(struct listener_set *set, const struct config_listen *listens);
+
+/* Gives back a set, also an empty one; its sockets close unless another set has them. */
+void listener_set_close(struct listener_set *set, struct listener_pool *pool);
+
+#endif
