@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "autoconf.h"
+
+#include "passed.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FIRST_FD = 3 };
+
+/* A number from the environment, at most `max`; -1 where there is none. */
+static long take_number(const char *name, long max)
+{
+	const char *text = getenv(name);
+	char *end;
+	long number;
+
+	if (text == NULL || text[0] < '0' || text[0] > '9')
+		return -1;
+	number = strtol(text, &end, 10);
+	return *end == '\0' && number <= max ? number : -1;
+}
+
+/* The next name of a list that is separated by colons; sd_listen_fds(3) calls those without a name "unknown". */
+static char *take_name(const char **names)
+{
+	size_t len = *names == NULL ? 0 : strcspn(*names, ":");
+	char *name = len == 0 ? strdup("unknown") : strndup(*names, len);
+
+	if (*names != NULL)
+		*names = (*names)[len] == ':' ? *names + len + 1 : NULL;
+	return name;
+}
+
+static void take_fds(struct passed *passed, size_t count, const char *names)
+{
+	passed->fds = calloc(count, sizeof(*passed->fds));
+	for (size_t i = 0; i < count && passed->fds != NULL; i++) {
+		int fd = FIRST_FD + (int)i;
+		char *name = take_name(&names);
+
+		if (name == NULL || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+			free(name);
+			continue;
+		}
+		passed->fds[passed->count++] = (struct passed_fd){.fd = fd, .name = name};
+	}
+}
+
+void passed_take(struct passed *passed)
+{
+	long count = take_number("LISTEN_FDS", sysconf(_SC_OPEN_MAX));
+
+	*passed = (struct passed){0};
+	if (count > 0 && take_number("LISTEN_PID", getpid()) == getpid())
+		take_fds(passed, (size_t)count, getenv("LISTEN_FDNAMES"));
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+}
+
+void passed_free(struct passed *passed)
+{
+	for (size_t i = 0; i < passed->count; i++)
+		free(passed->fds[i].name);
+	free(passed->fds);
+	*passed = (struct passed){0};
+}
