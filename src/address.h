@@ -13,7 +13,7 @@ enum { ADDRESS_TEXT_MAX = 160 }; /* of address_format(), with the NUL */
 
 struct address {
 	enum address_kind kind;
-	const char *name;           /* path or NAME, within the text that was parsed */
+	const char *name;           /* PATH or NAME, within the text that was parsed */
 	struct sockaddr_storage sa; /* not for ADDRESS_PASSED */
 	socklen_t len;
 };
@@ -24,7 +24,10 @@ int address_parse(struct address *address, const char *text, const char **expect
 /* For ADDRESS_INET. */
 unsigned address_port(const struct address *address);
 
-/* Both can't be listened on at once: the same socket, or one's wildcard covers the other. */
+/*
+ * Two of ADDRESS_INET that can't be listened on at once: the same socket, or one's wildcard covers
+ * the other.  Unix sockets are told by their files, not by their texts.
+ */
 bool address_is_overlapping(const struct address *a, const struct address *b);
 
 /* The address as text, as in a configuration; always terminated. */

@@ -12,8 +12,11 @@
 #ifndef LISTENER_H
 #define LISTENER_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
+#include "address.h"
 #include "config.h"
 #include "err.h"
 
@@ -23,6 +26,14 @@ struct listener {
 	char *address; /* as configured */
 	char *bound;   /* where it is: "127.0.0.1:34567", with the port that the kernel chose */
 	int fd;
+
+	/* Of the module. */
+	struct address where;
+	bool passed;   /* by the service manager: neither closed nor removed here */
+	dev_t dev;     /* of a unix socket's file */
+	ino_t ino;
+	unsigned refs; /* sets that have it */
+	struct listener *next;
 };
 
 struct listener_set {
