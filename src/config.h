@@ -31,7 +31,8 @@
 #define CONFIG_FIELD_METHODS(field) char **field;  /* ended by NULL; NULL: all */
 #define CONFIG_FIELD_NETWORKS(field) char **field; /* ended by NULL, never NULL itself */
 #define CONFIG_FIELD_OPTIONS(field) json_t *field; /* an object, never NULL */
-#define CONFIG_FIELD_LIST(field) struct config_##field *field##s; size_t field##_count;
+#define CONFIG_FIELD_LISTENS(field) struct config_listen *field; size_t listen_count;
+#define CONFIG_FIELD_ROUTES(field) struct config_route *field; size_t route_count;
 
 enum config_access_format { CONFIG_ACCESS_JSON, CONFIG_ACCESS_COMBINED };
 enum config_arrival { CONFIG_ARRIVAL_READ, CONFIG_ARRIVAL_KERNEL };
