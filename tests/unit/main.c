@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The unit tests of floors 0 and 1, linked without libev.  `pure [SUITE]` runs all suites, or one.
+ * Runs the suites listed in the file SUITES (see Makefile.am), or the one that is named as argument.
  * The last line counts the tests; the exit status is the number of failures, at most 125.
  */
 #include "autoconf.h"
@@ -9,12 +9,12 @@
 #include <stdio.h>
 
 #define SUITE(name) extern CU_TestInfo name##_tests[];
-#include "pure_suites.def"
+#include SUITES
 #undef SUITE
 
 static CU_SuiteInfo suites[] = {
 #define SUITE(name) {#name, NULL, NULL, NULL, NULL, name##_tests},
-#include "pure_suites.def"
+#include SUITES
 #undef SUITE
 	CU_SUITE_INFO_NULL,
 };
