@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "address.h"
 #include "config_source.h"
 #include "config_table.h"
 #include "config_value.h"
@@ -32,21 +33,32 @@ static void join(char out[static CONFIG_PATH_MAX], const char *format, ...)
 
 /* Messages. */
 
-/* Whether an override has set what is at the path. */
-static bool is_overridden(const struct load *load, const char *path)
+/* Whether the first len octets of `above` are the path, or lead to it. */
+static bool is_below(const char *path, const char *above, size_t len)
+{
+	return strncmp(path, above, len) == 0 && strchr(".[", path[len]);
+}
+
+/* Whether an override has set what is at the path, or, if unknown, has made a group of it. */
+static bool is_overridden(const struct load *load, const char *path, bool is_unknown)
 {
 	for (char *const *o = load->overrides; o && *o; o++) {
 		size_t len = strcspn(*o, "=");
 
-		if (strncmp(*o, path, len) == 0 && strchr(".[", path[len]))
+		if ((*o)[len] && (is_below(path, *o, len) ||
+				  (is_unknown && is_below(*o, path, strlen(path)))))
 			return true;
 	}
 	return false;
 }
 
-static void report(const struct load *load, struct err *err, const char *path, const char *message)
+enum kind { MISTAKE, UNKNOWN_KEY, WARNING };
+
+static void report(const struct load *load, enum kind kind, const char *path, const char *message)
 {
-	if (is_overridden(load, path))
+	struct err *err = kind == WARNING ? load->warnings : load->err;
+
+	if (is_overridden(load, path, kind == UNKNOWN_KEY))
 		err_add(err, "-o %s: %s", path, message);
 	else
 		err_add(err, "%s: %s: %s", load->file, path, message);
@@ -70,7 +82,7 @@ static void report_value(const struct load *load, const char *path, const struct
 	fputs(", expected ", out);
 	config_value_expected(key, out);
 	fclose(out);
-	report(load, load->err, path, message);
+	report(load, MISTAKE, path, message);
 	free(message);
 }
 
@@ -87,7 +99,7 @@ static void report_kind(const struct load *load, const char *path, const json_t 
 	config_value_found(value, out);
 	fprintf(out, ", expected %s", expected);
 	fclose(out);
-	report(load, load->err, path, message);
+	report(load, MISTAKE, path, message);
 	free(message);
 }
 
@@ -102,7 +114,7 @@ static void report_unknown(const struct load *load, const struct config_table *t
 	else
 		snprintf(message, sizeof message, "unknown key, and none known is like it");
 	join(whole, "%s%s", prefix, path);
-	report(load, load->err, whole, message);
+	report(load, UNKNOWN_KEY, whole, message);
 }
 
 /* Keys that the table does not have. */
@@ -208,7 +220,7 @@ static void load_key(const struct load *load, const struct config_key *key, json
 	else if (value ? !config_value_read(key, value, (char *)out + key->offset) : is_in_group)
 		report_value(load, path, key, value);
 	else if (key->later && given && !json_is_null(given))
-		report(load, load->warnings, path, "set, but has no effect yet in this version");
+		report(load, WARNING, path, "set, but has no effect yet in this version");
 	json_decref(value);
 }
 
@@ -237,15 +249,14 @@ static void check_sizes(const struct load *load, const struct config *config)
 	json_decref(found);
 }
 
-/* Says that `what` is at `path` and at `other`, too. */
-static void report_twice(const struct load *load, const char *path, const char *other,
-			 const char *what)
+static void report_clash(const struct load *load, const char *path, const char *found,
+			 const char *other)
 {
 	char message[2 * CONFIG_PATH_MAX];
 
-	snprintf(message, sizeof message, "found \"%s\", which %s has too, expected another one",
-		 what, other);
-	report(load, load->err, path, message);
+	snprintf(message, sizeof message, "found \"%s\", expected one that does not clash with %s",
+		 found, other);
+	report(load, MISTAKE, path, message);
 }
 
 static bool is_same(const char *a, const char *b)
@@ -253,12 +264,21 @@ static bool is_same(const char *a, const char *b)
 	return a && b && strcmp(a, b) == 0;
 }
 
-/* Port 0 is another port each time, but two listeners of the same name can't be told apart. */
+/* Whether the two can't be listened on at once.  Port 0 is another port each time. */
+static bool have_common_port(const char *a, const char *b)
+{
+	struct address x, y;
+	const char *expected;
+
+	if (!a || !b || address_parse(&x, a, &expected) != 0 ||
+	    address_parse(&y, b, &expected) != 0)
+		return false;
+	return address_is_overlapping(&x, &y) || (x.kind != ADDRESS_INET && strcmp(a, b) == 0);
+}
+
+/* Two listeners of the same name can't be told apart, whatever the port. */
 static void check_addresses(const struct load *load, const struct config *config)
 {
-	const char *admin = config->admin_listen;
-	size_t len = admin ? strlen(admin) : 0;
-	bool is_any_port = len > 2 && strcmp(admin + len - 2, ":0") == 0;
 	char path[64], other[64];
 
 	for (size_t i = 0; i < config->listen_count; i++) {
@@ -266,13 +286,14 @@ static void check_addresses(const struct load *load, const struct config *config
 
 		snprintf(path, sizeof path, "listen[%zu].address", i);
 		for (size_t j = 0; j < i; j++)
-			if (is_same(address, config->listens[j].address)) {
-				snprintf(other, sizeof other, "listen[%zu]", j);
-				report_twice(load, path, other, address);
+			if (is_same(address, config->listens[j].address) ||
+			    have_common_port(address, config->listens[j].address)) {
+				snprintf(other, sizeof other, "listen[%zu].address", j);
+				report_clash(load, path, address, other);
 				break;
 			}
-		if (!is_any_port && is_same(address, admin))
-			report_twice(load, "admin.listen", path, admin);
+		if (have_common_port(address, config->admin_listen))
+			report_clash(load, "admin.listen", config->admin_listen, path);
 	}
 }
 
@@ -300,8 +321,8 @@ static void check_routes(const struct load *load, const struct config *config)
 			    !have_common_method(a->methods, b->methods))
 				continue;
 			snprintf(path, sizeof path, "routes[%zu].path", i);
-			snprintf(other, sizeof other, "routes[%zu], with a common method,", j);
-			report_twice(load, path, other, a->path);
+			snprintf(other, sizeof other, "routes[%zu].path (same path, common method)", j);
+			report_clash(load, path, a->path, other);
 			break;
 		}
 }

@@ -3,12 +3,13 @@
 
 #include "config_value.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config_address.h"
+#include "address.h"
 #include "number.h"
 
 enum { FOUND_MAX = 60 }; /* octets of a value that are quoted */
@@ -189,10 +190,25 @@ static bool read_text(const struct config_key *key, const json_t *value, void *f
 	return read_copy(value, strdup, field);
 }
 
+/* In canonical form, so that equal addresses are equal texts. */
+static char *address_new(const char *text)
+{
+	char canonical[ADDRESS_TEXT_MAX];
+	struct address address;
+	const char *expected;
+
+	if (address_parse(&address, text, &expected) != 0)
+		return NULL;
+	if (address.kind != ADDRESS_INET)
+		return strdup(text);
+	address_format((const struct sockaddr *)&address.sa, address.len, canonical);
+	return strdup(canonical);
+}
+
 static bool read_address(const struct config_key *key, const json_t *value, void *field)
 {
 	(void)key;
-	return read_copy(value, config_address_new, field);
+	return read_copy(value, address_new, field);
 }
 
 /* No octet that can't be in a request's path. */
@@ -233,6 +249,22 @@ static bool is_token(const char *text)
 	return *text && text[strspn(text, "!#$%&'*+-.^_`|~0123456789"
 					  "abcdefghijklmnopqrstuvwxyz"
 					  "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
+}
+
+/* An IPv4 or IPv6 address, or a network: "10.0.0.0/8". */
+static bool is_network(const char *text)
+{
+	size_t len = strcspn(text, "/");
+	char host[INET6_ADDRSTRLEN];
+	struct in6_addr address;
+	uint64_t bits = 0;
+
+	if (len >= sizeof host || (text[len] && !number_parse_count(text + len + 1, &bits)))
+		return false;
+	memcpy(host, text, len);
+	host[len] = '\0';
+	return (inet_pton(AF_INET, host, &address) == 1 && bits <= 32) ||
+	       (inet_pton(AF_INET6, host, &address) == 1 && bits <= 128);
 }
 
 static void free_texts(void *field)
@@ -333,7 +365,7 @@ static const struct type types[CONFIG_TYPES] = {
 	[CONFIG_NETWORKS] = {.expected = "an array of IP addresses and networks, such as "
 					 "[\"10.0.0.0/8\"]",
 			     .read = read_texts, .print = print_texts, .free = free_texts,
-			     .is_item = config_address_is_network},
+			     .is_item = is_network},
 	[CONFIG_OPTIONS] = {.expected = "an object",
 			    .read = read_options, .print = print_options, .free = free_options},
 	[CONFIG_LISTENS] = {.expected = "an array, in length", .whole = true},
