@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "autoconf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "master.h"
+#include "spawn.h"
+#include "worker.h"
+
+#define DEFAULT_CONFIG SYSCONFDIR "/whitecap/whitecap.json"
+
+static const char usage[] =
+	"usage: whitecap [-c FILE] [-o PATH=VALUE]... [-t | -T]\n"
+	"  -c FILE        configuration (default: " DEFAULT_CONFIG " if it is there)\n"
+	"  -o PATH=VALUE  use this value, whatever the file says; may be given again\n"
+	"  -t             test the configuration and its handlers\n"
+	"  -T             print the configuration in effect\n"
+	"  -V             print the version\n"
+	"  -h             print this text\n";
+
+enum mode { MODE_SERVE, MODE_TEST, MODE_DUMP, MODE_VERSION, MODE_HELP, MODE_WRONG };
+
+struct arguments {
+	enum mode mode;
+	const char *path;
+	char **overrides; /* ended by NULL */
+	size_t override_count;
+};
+
+/* What is opened later must not get the number of a standard stream. */
+static int open_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static enum mode mode_of(int option)
+{
+	static const enum mode modes[] = {
+		['t'] = MODE_TEST, ['T'] = MODE_DUMP, ['V'] = MODE_VERSION, ['h'] = MODE_HELP,
+		['?'] = MODE_WRONG,
+	};
+
+	return modes[option];
+}
+
+static void parse(struct arguments *arguments, int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt(argc, argv, "+c:o:tTVh")) != -1) {
+		if (option == 'c')
+			arguments->path = optarg;
+		else if (option == 'o')
+			arguments->overrides[arguments->override_count++] = optarg;
+		else if (arguments->mode == MODE_SERVE || mode_of(option) == MODE_WRONG)
+			arguments->mode = mode_of(option);
+	}
+	if (optind < argc) {
+		fprintf(stderr, "whitecap: what is %s?\n", argv[optind]);
+		arguments->mode = MODE_WRONG;
+	}
+	if (!arguments->path && access(DEFAULT_CONFIG, F_OK) == 0)
+		arguments->path = DEFAULT_CONFIG;
+}
+
+/* The file is read again at each reload, so its path must not depend on anything. */
+static char *make_absolute(const char *path)
+{
+	char *directory, *absolute = NULL;
+
+	if (path[0] == '/')
+		return strdup(path);
+	directory = getcwd(NULL, 0);
+	if (directory && asprintf(&absolute, "%s/%s", directory, path) < 0)
+		absolute = NULL;
+	free(directory);
+	return absolute;
+}
+
+static int flush(void)
+{
+	if (fflush(stdout) == 0)
+		return MASTER_OK;
+	fprintf(stderr, "whitecap: standard output: %s\n", strerror(errno));
+	return MASTER_FAILED;
+}
+
+static int dump(const char *path, char *const *overrides)
+{
+	struct config *config;
+	struct err err;
+
+	err_init(&err);
+	config = config_load(path, overrides, &err);
+	if (!config) {
+		fprintf(stderr, "%s\n", err.text);
+		return MASTER_CONFIG;
+	}
+	config_dump(config, stdout);
+	config_free(config);
+	return flush();
+}
+
+static int serve(const char *path, char *const *overrides, bool test)
+{
+	static const struct child_roles roles = {.serve = worker_main, .prove = worker_prove};
+	struct master_options options = {.path = path, .overrides = overrides, .test = test};
+
+	return master_main(&options, &roles);
+}
+
+static int act(const struct arguments *arguments)
+{
+	char *path = NULL;
+	int code;
+
+	if (arguments->path && !(path = make_absolute(arguments->path))) {
+		fprintf(stderr, "whitecap: %s: %s\n", arguments->path, strerror(errno));
+		return MASTER_FAILED;
+	}
+	if (arguments->mode == MODE_DUMP)
+		code = dump(path, arguments->overrides);
+	else
+		code = serve(path, arguments->overrides, arguments->mode == MODE_TEST);
+	free(path);
+	if (arguments->mode != MODE_TEST || code != MASTER_OK)
+		return code;
+	printf("%s: ok\n", arguments->path ? arguments->path : "built-in configuration");
+	return flush();
+}
+
+static int run(const struct arguments *arguments)
+{
+	switch (arguments->mode) {
+	case MODE_WRONG:
+		fputs(usage, stderr);
+		return EX_USAGE;
+	case MODE_HELP:
+		fputs(usage, stdout);
+		return flush();
+	case MODE_VERSION:
+		puts(PACKAGE_STRING);
+		return flush();
+	default:
+		return act(arguments);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments arguments = {.mode = MODE_SERVE};
+	int code;
+
+	spawn_block_signals(NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	spawn_init(argc, argv);
+	arguments.overrides = calloc((size_t)argc + 1, sizeof *arguments.overrides);
+	if (open_standard_fds() < 0 || !arguments.overrides) {
+		perror("whitecap");
+		return MASTER_FAILED;
+	}
+	parse(&arguments, argc, argv);
+	code = run(&arguments);
+	free(arguments.overrides);
+	return code;
+}

@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: MIT */
+#include "autoconf.h"
+
+#include "row.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ipc.h"
+#include "log.h"
+#include "spawn.h"
+
+enum {
+	HANDOVER_MS = 2000,      /* what a dying worker may take to hand over */
+	KILL_AGAIN_MS = 1000,
+	MESSAGES_PER_TURN = 16,
+};
+
+static void feed(struct row *row, enum slot_event event, const char *reason);
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t alive_ms(const struct row *row)
+{
+	return (now_ns() - row->started_ns) / 1000000;
+}
+
+static struct scoreboard_slot *slot_of(const struct row *row)
+{
+	return &row->rows->scoreboard->slot[row->slot];
+}
+
+static struct restart *restart_of(const struct row *row)
+{
+	return &row->generation->restart[row->number];
+}
+
+static const char *name_of(const struct row *row)
+{
+	static char name[32];
+
+	if (row->number == ROW_PROVER)
+		return "proving child";
+	snprintf(name, sizeof name, "worker %u", row->number);
+	return name;
+}
+
+static void set_timer(struct row *row, uint64_t ms)
+{
+	ev_now_update(row->rows->loop);
+	ev_timer_stop(row->rows->loop, &row->timer);
+	ev_timer_set(&row->timer, (double)ms / 1000, 0.);
+	ev_timer_start(row->rows->loop, &row->timer);
+}
+
+/* A proving child is no worker, and not shown as one. */
+static void publish(struct row *row)
+{
+	struct scoreboard_slot *slot = slot_of(row);
+
+	if (row->number == ROW_PROVER)
+		return;
+	atomic_store(&slot->state, row->state);
+	atomic_store(&slot->generation, row->generation ? row->generation->number : 0);
+	atomic_store(&slot->started_ns, row->pid ? row->started_ns : 0);
+	atomic_store(&slot->pid, row->pid);
+}
+
+static void note_end(struct row *row, bool clean)
+{
+	restart_note_end(restart_of(row), now_ns() / 1000000, alive_ms(row), clean);
+	if (row->number != ROW_PROVER)
+		scoreboard_add(&slot_of(row)->restarts, 1);
+}
+
+/* The child's part. */
+
+struct launch {
+	struct row *row;
+	int ipc;
+};
+
+static void forget(void *data)
+{
+	struct rows *rows = ((struct launch *)data)->row->rows;
+
+	rows->forget(rows->data);
+}
+
+static int give_up(const struct launch *launch, const char *reason)
+{
+	ipc_send(launch->ipc, IPC_FAILED, reason, NULL, 0);
+	return EXIT_FAILURE;
+}
+
+static int run_role(const struct launch *launch)
+{
+	const struct row *row = launch->row;
+	const struct generation *generation = row->generation;
+	const struct child_roles *roles = row->rows->roles;
+	struct worker_args args = {
+		.config = generation->config,
+		.images = generation->images,
+		.listeners = generation->listeners.fds,
+		.scoreboard = row->rows->scoreboard,
+		.slot = row->slot,
+		.number = row->number == ROW_PROVER ? 0 : row->number,
+		.generation = generation->number,
+		.ipc = launch->ipc,
+		.access_log = generation->access_log,
+	};
+
+	return row->number == ROW_PROVER ? roles->prove(&args) : roles->serve(&args);
+}
+
+/* A worker outlives the master to finish its work: it sees the end of the ipc pair. */
+static int run(void *data)
+{
+	const struct launch *launch = data;
+	const struct row *row = launch->row;
+	struct err err;
+
+	log_set_role(name_of(row));
+	log_set_level((enum log_level)row->generation->config->log_level);
+	log_count_in(&slot_of(row)->counter[COUNTER_log_dropped]);
+	err_init(&err);
+	if (privs_drop(&row->generation->privs, &err) < 0)
+		return give_up(launch, err.text);
+	return run_role(launch);
+}
+
+static int *fds_to_keep(const struct row *row, int ipc, size_t *count)
+{
+	const struct generation *generation = row->generation;
+	size_t listeners = generation->listeners.count;
+	int *keep = calloc(listeners + generation->image_count + 3, sizeof *keep);
+	size_t n = 0;
+
+	if (!keep)
+		return NULL;
+	keep[n++] = ipc;
+	keep[n++] = log_fd();
+	keep[n++] = generation->access_log;
+	for (size_t i = 0; i < listeners; i++)
+		keep[n++] = generation->listeners.fds[i];
+	for (size_t i = 0; i < generation->image_count; i++)
+		keep[n++] = generation->images[i].fd;
+	*count = n;
+	return keep;
+}
+
+static pid_t fork_child(struct row *row, int ipc)
+{
+	struct launch launch = {.row = row, .ipc = ipc};
+	struct spawn spawn = {.forget = forget, .run = run, .data = &launch, .title = name_of(row)};
+	int *keep = fds_to_keep(row, ipc, &spawn.keep_count);
+	pid_t pid;
+	int error;
+
+	if (!keep)
+		return -1;
+	spawn.keep = keep;
+	pid = spawn_child(&spawn);
+	error = errno;
+	free(keep);
+	errno = error;
+	return pid;
+}
+
+/* The actions. */
+
+static void rest(struct row *row)
+{
+	(void)row;
+}
+
+static void cannot_spawn(struct row *row, const char *call)
+{
+	char reason[128];
+
+	snprintf(reason, sizeof reason, "%s cannot be started: %s: %s", name_of(row), call,
+		 strerror(errno));
+	if (row->generation->serving)
+		log_error("%s", reason);
+	row->started_ns = now_ns();
+	note_end(row, false);
+	feed(row, SLOT_EXIT, reason);
+}
+
+static void clear_slot(struct row *row)
+{
+	struct scoreboard_slot *slot = slot_of(row);
+
+	atomic_store(&slot->active, 0);
+	atomic_store(&slot->busy, 0);
+	atomic_store(&slot->accepting, 0);
+}
+
+static void spawn(struct row *row)
+{
+	int pair[2];
+
+	if (ipc_open(pair) < 0) {
+		cannot_spawn(row, "socketpair");
+		return;
+	}
+	clear_slot(row);
+	row->was_ready = false;
+	row->started_ns = now_ns();
+	row->pid = fork_child(row, pair[1]);
+	close(pair[1]);
+	if (row->pid < 0) {
+		row->pid = 0;
+		close(pair[0]);
+		cannot_spawn(row, "fork");
+		return;
+	}
+	row->ipc = pair[0];
+	ev_io_set(&row->on_message, row->ipc, EV_READ);
+	ev_io_start(row->rows->loop, &row->on_message);
+	set_timer(row, row->generation->config->start_ms);
+	publish(row);
+}
+
+static void serve(struct row *row)
+{
+	ev_timer_stop(row->rows->loop, &row->timer);
+	row->was_ready = true;
+	row->generation->failed_starts = 0;
+	if (row->number == ROW_PROVER)
+		row->generation->proven = true;
+	if (row->generation->serving)
+		row_go(row);
+}
+
+static void wait_for_restart(struct row *row)
+{
+	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, false));
+}
+
+static void replace(struct row *row)
+{
+	note_end(row, false);
+	set_timer(row, HANDOVER_MS);
+}
+
+static void terminate(struct row *row)
+{
+	kill(row->pid, SIGTERM);
+	set_timer(row, row->generation->config->drain_ms);
+}
+
+static void kill_now(struct row *row)
+{
+	kill(row->pid, SIGKILL);
+	set_timer(row, KILL_AGAIN_MS);
+}
+
+static void forget_row(struct row *row)
+{
+	ev_timer_stop(row->rows->loop, &row->timer);
+	row->generation->rows--;
+	row->generation = NULL;
+	publish(row);
+}
+
+static void (*const actions[SLOT_ACTION_COUNT])(struct row *) = {
+	[SLOT_REST] = rest,         [SLOT_SPAWN] = spawn,  [SLOT_SERVE] = serve,
+	[SLOT_WAIT] = wait_for_restart, [SLOT_REPLACE] = replace, [SLOT_TERM] = terminate,
+	[SLOT_KILL] = kill_now,     [SLOT_FORGET] = forget_row,
+};
+
+/* A worker that ends before its generation serves has failed to start, also when it was ready. */
+static bool has_failed(const struct row *row, enum slot_event event, enum slot_state next)
+{
+	if (row->state == SLOT_STARTING)
+		return next == SLOT_FAILING || next == SLOT_BACKOFF;
+	return row->state == SLOT_READY && row->number != ROW_PROVER &&
+	       !row->generation->serving && (event == SLOT_FAULT || event == SLOT_EXIT);
+}
+
+/* For the master to decide on.  Ends are in the log already; before it serves, the master says why not. */
+static void note_failure(struct row *row, enum slot_event event, const char *reason)
+{
+	generation_note_failure(row->generation, reason);
+	if (row->generation->serving && event != SLOT_EXIT)
+		log_error("%s", reason);
+}
+
+static void feed(struct row *row, enum slot_event event, const char *reason)
+{
+	struct slot_step step = slot_step(row->state, event);
+
+	assert(step.action != SLOT_IMPOSSIBLE);
+	if (has_failed(row, event, step.next))
+		note_failure(row, event, reason);
+	row->state = step.next;
+	publish(row);
+	actions[step.action](row);
+}
+
+/* The facts. */
+
+static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+	struct row *row = timer->data;
+	char reason[128] = "";
+
+	(void)loop;
+	(void)events;
+	if (row->state == SLOT_STARTING)
+		snprintf(reason, sizeof reason, "%s (%d) was not ready within %g s%s", name_of(row),
+			 (int)row->pid, (double)row->generation->config->start_ms / 1000,
+			 row->number == ROW_PROVER ? ": a handler hangs in init or fini" : "");
+	if (row->state == SLOT_DRAINING || row->state == SLOT_DYING)
+		log_warn("%s (%d) was not done at its deadline: killed", name_of(row),
+			 (int)row->pid);
+	feed(row, SLOT_TIMER, reason);
+}
+
+static void on_text(struct row *row, const struct ipc_message *message)
+{
+	static const struct {
+		bool known;
+		enum slot_event event;
+	} events[] = {
+		[IPC_READY] = {true, SLOT_UP},
+		[IPC_FAILED] = {true, SLOT_FAULT},
+		[IPC_FAULT] = {true, SLOT_FAULT},
+	};
+	char reason[IPC_TEXT_MAX];
+
+	if (message->type >= sizeof events / sizeof *events || !events[message->type].known)
+		return;
+	/* A proving child's text says where in the configuration the mistake is. */
+	if (row->number == ROW_PROVER)
+		snprintf(reason, sizeof reason, "%s", message->text);
+	else
+		snprintf(reason, sizeof reason, "%s (%d): %.*s", name_of(row), (int)row->pid,
+			 IPC_TEXT_MAX - 64, message->text);
+	if (events[message->type].event == SLOT_FAULT && row->state == SLOT_READY)
+		log_error("%s", reason);
+	feed(row, events[message->type].event, reason);
+}
+
+/* False: nothing more to read now. */
+static bool read_message(struct row *row)
+{
+	struct ipc_message message;
+	int result = ipc_receive(row->ipc, &message);
+
+	if (result < 0 && errno == EPROTO)
+		return true;
+	if (result < 0 && errno == EAGAIN)
+		return false;
+	if (result <= 0) {
+		ev_io_stop(row->rows->loop, &row->on_message);
+		return false;
+	}
+	for (uint32_t i = 0; i < message.fd_count; i++)
+		close(message.fds[i]);
+	on_text(row, &message);
+	return true;
+}
+
+static void on_message(struct ev_loop *loop, struct ev_io *io, int events)
+{
+	struct row *row = io->data;
+
+	(void)loop;
+	(void)events;
+	for (int i = 0; i < MESSAGES_PER_TURN && read_message(row); i++)
+		;
+}
+
+/* What it said before it ended.  Unread messages of ours make the first read fail, with its own behind that. */
+static void read_last_words(struct row *row)
+{
+	for (int i = 0; i < 2; i++)
+		on_message(row->rows->loop, &row->on_message, EV_READ);
+}
+
+static void describe(int status, char *text, size_t size)
+{
+	int number = WTERMSIG(status);
+	const char *name = WIFSIGNALED(status) ? sigabbrev_np(number) : NULL;
+
+	if (WIFEXITED(status))
+		snprintf(text, size, "exit code %d", WEXITSTATUS(status));
+	else if (name)
+		snprintf(text, size, "killed by SIG%s%s", name,
+			 WCOREDUMP(status) ? ", core dumped" : "");
+	else
+		snprintf(text, size, "killed by signal %d%s", number,
+			 WCOREDUMP(status) ? ", core dumped" : "");
+}
+
+static bool is_crash(int status)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
+
+	for (size_t i = 0; WIFSIGNALED(status) && i < sizeof faults / sizeof *faults; i++)
+		if (faults[i] == WTERMSIG(status))
+			return true;
+	return false;
+}
+
+/* Its connections went with it: they are counted, and their share of the limit is free again. */
+static void account(struct row *row, int status, const char *how)
+{
+	struct scoreboard_slot *slot = slot_of(row), *own = row->rows->scoreboard->slot;
+
+	scoreboard_add(&own->counter[COUNTER_lost], atomic_load(&slot->active));
+	if (is_crash(status))
+		scoreboard_add(&own->counter[COUNTER_crash], 1);
+	clear_slot(row);
+	if (row->number != ROW_PROVER)
+		snprintf(slot->last_exit, sizeof slot->last_exit, "%s", how);
+}
+
+/* A process that was asked to leave, and one that has been proven and is done, end as they should. */
+static void log_end(const struct row *row, int status, const char *how)
+{
+	bool asked = row->state == SLOT_DRAINING || row->state == SLOT_KILLING;
+	enum log_level level = LOG_ERROR;
+
+	if (asked || status == 0)
+		level = row->number == ROW_PROVER ? LOG_DEBUG : LOG_INFO;
+	log_line(level, "%s (%d) ended: %s, generation %u, after %.3f s", name_of(row),
+		 (int)row->pid, how, row->generation->number, (double)alive_ms(row) / 1000);
+}
+
+static void on_exit_of(struct row *row, int status)
+{
+	char how[128], reason[256];
+
+	read_last_words(row);
+	describe(status, how, sizeof how);
+	log_end(row, status, how);
+	account(row, status, how);
+	if (row->number == ROW_PROVER && is_crash(status))
+		snprintf(reason, sizeof reason, "a handler crashed in init or fini: %s", how);
+	else
+		snprintf(reason, sizeof reason, "%s (%d) ended before it served: %s", name_of(row),
+			 (int)row->pid, how);
+	ev_io_stop(row->rows->loop, &row->on_message);
+	close(row->ipc);
+	row->pid = 0;
+	if (slot_step(row->state, SLOT_EXIT).next == SLOT_BACKOFF)
+		note_end(row, status == 0);
+	feed(row, SLOT_EXIT, reason);
+}
+
+void rows_reap(struct rows *rows)
+{
+	int status;
+
+	/* By pid: children that a library started are not ours to wait for. */
+	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++) {
+		struct row *row = &rows->row[i];
+
+		if (row->pid > 0 && waitpid(row->pid, &status, WNOHANG) == row->pid)
+			on_exit_of(row, status);
+	}
+}
+
+/* What the master wants. */
+
+void rows_init(struct rows *rows)
+{
+	for (unsigned i = 0; i < SCOREBOARD_SLOTS; i++) {
+		struct row *row = &rows->row[i];
+
+		*row = (struct row){.rows = rows, .slot = i, .state = SLOT_EMPTY, .ipc = -1};
+		ev_init(&row->on_message, on_message);
+		ev_init(&row->timer, on_timer);
+		row->on_message.data = row->timer.data = row;
+	}
+}
+
+unsigned rows_free(const struct rows *rows)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++)
+		count += rows->row[i].state == SLOT_EMPTY;
+	return count;
+}
+
+/*
+ * The lowest free row for a worker, the highest for a proving child: its counters go to slots where
+ * they are not in the way.
+ */
+static struct row *find_free(struct rows *rows, bool highest)
+{
+	struct row *found = NULL;
+
+	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++)
+		if (rows->row[i].state == SLOT_EMPTY && (highest || !found))
+			found = &rows->row[i];
+	return found;
+}
+
+int rows_start(struct rows *rows, struct generation *generation, unsigned number)
+{
+	struct row *row = find_free(rows, number == ROW_PROVER);
+
+	if (!row)
+		return -1;
+	row->generation = generation;
+	row->number = number;
+	row->was_ready = false;
+	generation->rows++;
+	if (number != ROW_PROVER)
+		slot_of(row)->last_exit[0] = '\0';
+	feed(row, SLOT_START, NULL);
+	return 0;
+}
+
+bool row_is_wanted(const struct row *row)
+{
+	return row->state == SLOT_STARTING || row->state == SLOT_READY ||
+	       row->state == SLOT_FAILING || row->state == SLOT_BACKOFF;
+}
+
+void row_drain(struct row *row)
+{
+	if (row->state != SLOT_EMPTY)
+		feed(row, SLOT_DRAIN, NULL);
+}
+
+void row_kill(struct row *row)
+{
+	row_drain(row);
+	if (row->state != SLOT_EMPTY && row->state != SLOT_KILLING)
+		feed(row, SLOT_TIMER, NULL);
+}
+
+void row_go(struct row *row)
+{
+	if (ipc_send(row->ipc, IPC_GO, NULL, NULL, 0) == 0)
+		return;
+	/* Without it the worker would be up and never serve. */
+	log_error("%s (%d) cannot be told to serve: %s", name_of(row), (int)row->pid,
+		  strerror(errno));
+	kill(row->pid, SIGKILL);
+}
+
+void row_hurry(struct row *row)
+{
+	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, true));
+}
+
+void row_reopen(struct row *row)
+{
+	int fds[2] = {log_fd(), row->generation->access_log};
+
+	if (ipc_send(row->ipc, IPC_REOPEN, NULL, fds, fds[1] < 0 ? 1 : 2) < 0)
+		log_warn("%s (%d) still writes to the old log files: %s", name_of(row),
+			 (int)row->pid, strerror(errno));
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The supervised processes, one a row.  A row's index is its slot in the scoreboard; rows of several
+ * generations stand side by side.  Callbacks turn facts into events, slot_step() decides, and one
+ * array of actions makes the system calls.  What goes beyond one row (generations, replacements)
+ * is the master's, who looks at all rows after each turn of the loop.  Master only.
+ */
+#ifndef ROW_H
+#define ROW_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "child.h"
+#include "generation.h"
+#include "scoreboard.h"
+#include "slot.h"
+
+/* The number of a proving child; workers count from 0. */
+enum { ROW_PROVER = SCOREBOARD_SLOTS - 1 };
+
+struct row {
+	struct rows *rows;
+	unsigned slot;
+	enum slot_state state;
+
+	/* As long as it is not empty: */
+	unsigned number;               /* of the worker, or ROW_PROVER */
+	struct generation *generation;
+	bool was_ready;                /* its process, or the last one if there is none */
+	pid_t pid;                     /* 0: no process */
+	int ipc;
+	uint64_t started_ns;           /* CLOCK_MONOTONIC */
+	struct ev_io on_message;
+	struct ev_timer timer;
+};
+
+struct rows {
+	struct ev_loop *loop;
+	struct scoreboard *scoreboard;
+	const struct child_roles *roles;
+	void (*forget)(void *data); /* in a child: stop the master's watchers */
+	void *data;
+	struct row row[SCOREBOARD_SLOTS]; /* row 0 stays empty: that slot is the master's */
+};
+
+/* The fields before row[] are the caller's to set. */
+void rows_init(struct rows *rows);
+
+/* Looks for processes that have ended.  Other children of the master are left alone. */
+void rows_reap(struct rows *rows);
+
+/* Has a process started for a worker, or a proving child, in a free row.  -1: there is none. */
+int rows_start(struct rows *rows, struct generation *generation, unsigned number);
+unsigned rows_free(const struct rows *rows);
+
+/* Whether a process is there, or is to be. */
+bool row_is_wanted(const struct row *row);
+
+void row_drain(struct row *row); /* it may finish its work */
+void row_kill(struct row *row);  /* it may not */
+void row_go(struct row *row);    /* its generation serves */
+void row_hurry(struct row *row); /* no other worker is ready: shorten its pause */
+
+/* Hands over log files that were opened anew. */
+void row_reopen(struct row *row);
+
+#endif
