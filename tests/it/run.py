@@ -58,6 +58,7 @@ def run_test(function, out):
     proc.reap_strays()
     with os.fdopen(out, "w") as f:
         f.write(verdict)
+    sys.stdout.flush()
     os._exit(0)
 
 

@@ -2,26 +2,21 @@
 """The wire cases of tests/http/given.json, whole and cut."""
 import concurrent.futures
 
-from whitecap_it import Server, WIRE_ROUTES, rules
+from whitecap_it import Server, rules, wire_routes
 from whitecap_it import wire
 
 
 def run_given(workers):
-    with Server({"workers": workers, "routes": WIRE_ROUTES_404}) as s:
+    with Server({"workers": workers, "routes": wire_routes()}) as s:
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             results = list(pool.map(lambda c: rules.run_case(c, "127.0.0.1", s.port), wire.load_cases()))
         failed = ["%s %s: %s" % (r["level"], r["id"], r["reason"]) for r in results if not r["ok"]]
         assert not failed, "%d of %d:\n%s" % (len(failed), len(results), "\n".join(failed))
 
 
-# "/" as a prefix would answer everything; the cases want 404 elsewhere.
-WIRE_ROUTES_404 = WIRE_ROUTES
-
-
 def run_scripts(make):
-    cases = [c for c in wire.load_cases()]
-    with Server({"routes": WIRE_ROUTES_404}) as s:
-        failures = wire.play(s.address, make(cases))
+    with Server({"routes": wire_routes()}) as s:
+        failures = wire.play(s.address, make(wire.load_cases()))
         assert not failures, "%d:\n%s" % (len(failures), "\n".join(failures[:40]))
 
 

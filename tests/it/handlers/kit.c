@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <ev.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,17 @@ static int do_ok(struct wc_request *req, struct kit *kit)
 {
 	(void)kit;
 	return wc_reply(req, 200, "ok", 2);
+}
+
+/* "hello world!" at "/" alone. */
+static int do_root(struct wc_request *req, struct kit *kit)
+{
+	struct wc_span path = wc_path(req);
+
+	(void)kit;
+	if (path.len != 1 || *path.ptr != '/')
+		return wc_reply(req, 404, "", 0);
+	return wc_reply(req, 200, "hello world!", 12);
 }
 
 /* Everything the server says of the request, one fact a line. */
@@ -376,6 +388,7 @@ static const struct action {
 	int (*act)(struct wc_request *req, struct kit *kit);
 } actions[] = {
 	{"ok", do_ok},
+	{"root", do_root},
 	{"facts", do_facts},
 	{"who", do_who},
 	{"block", do_block},
@@ -411,6 +424,8 @@ static const struct action {
 
 static void misbehave(const char *how)
 {
+	if (!strcmp(how, "wait"))
+		usleep(500000);
 	if (!strcmp(how, "crash"))
 		raise(SIGSEGV);
 	if (!strcmp(how, "abort"))
@@ -439,6 +454,8 @@ static int init(void **state, const json_t *options, struct wc_worker *worker)
 		return -1;
 	}
 	misbehave(how);
+	if (*text_option(kit, "touch"))
+		close(creat(text_option(kit, "touch"), 0666));
 	for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
 		if (!strcmp(actions[i].name, text_option(kit, "do")))
 			kit->act = actions[i].act;

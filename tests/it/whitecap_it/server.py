@@ -23,7 +23,6 @@ DEFAULTS = {
     "admin": {"listen": None},
     "routes": [{"path": "/", "handler": "hello"}, {"path": "/echo", "handler": "echo"}],
 }
-WIRE_ROUTES = [{"path": "/", "handler": "hello"}, {"path": "/echo", "handler": "echo"}]
 
 
 def kit_route(path, do, **options):
@@ -35,6 +34,11 @@ def kit_route(path, do, **options):
         else:
             route["options"][key] = value
     return route
+
+
+def wire_routes():
+    """What the wire cases ask for: "hello world!" at "/" alone, echo, 404 elsewhere."""
+    return [kit_route("/", "root"), {"path": "/echo", "handler": "echo"}]
 
 
 class Log:
@@ -73,7 +77,8 @@ class Server:
     """
 
     def __init__(self, config=None, *, args=(), env=None, errors=(), fds=True, wrap=(), start=True,
-                 exit_code=0, wait_ready=True):
+                 exit_code=0, wait_ready=True,
+                 binary=None):
         self.folder = tempfile.mkdtemp(prefix="whitecap-it-")
         os.chmod(self.folder, 0o755)
         self.path = os.path.join(self.folder, "whitecap.json")
@@ -82,6 +87,7 @@ class Server:
         self.args, self.env, self.errors = list(args), env, list(errors)
         self.check_fds, self.wrap, self.exit_code = fds, list(wrap), exit_code
         self.wait_ready = wait_ready
+        self.binary = binary or build.binary()
         self.process = self.log = self.fds_at_start = None
         self.addresses = []
         self.write_config()
@@ -105,7 +111,7 @@ class Server:
         return env
 
     def start(self):
-        command = self.wrap + [build.binary(), "-c", self.path] + self.args
+        command = self.wrap + [self.binary, "-c", self.path] + self.args
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, env=self.environment(),
                                         cwd=self.folder, start_new_session=True)
@@ -190,10 +196,15 @@ class Server:
     def kill_worker(self, pid, number=signal.SIGKILL):
         """Kills a worker and waits until another serves in its place."""
         since, count = len(self.log.lines), len(self.workers())
+        self.expect_end(pid)
         os.kill(pid, number)
         proc.wait_until(lambda: pid not in self.workers() and len(self.workers()) == count,
                         "worker %d replaced" % pid)
         return since
+
+    def expect_end(self, pid):
+        """The log may say at level error how this worker ended."""
+        self.errors.append(r"\(%d\) ended" % pid)
 
     def stop(self, number=signal.SIGTERM, seconds=15.0):
         """The signal, the exit code, and the state of things left behind."""
