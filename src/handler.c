@@ -171,20 +171,27 @@ static void put_reason(char reason[REASON_MAX], const char *said, const char *li
 }
 
 /*
- * The linker knows loaded objects by name: an fd that were closed and used again for another image
- * would give the first one.  Images stay open as long as the process lives.
+ * The linker knows loaded objects by name, so a descriptor that were closed and used again for
+ * another image would give the first one once more: it is one of our own that stays open, as the
+ * object stays loaded.
  */
 static void *load(const struct handler_image *image, const char *where, struct err *err)
 {
 	char link[LINK_MAX], reason[REASON_MAX];
+	int fd = fcntl(image->fd, F_DUPFD_CLOEXEC, 0);
 	const char *said;
 	void *object;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", image->fd);
+	if (fd < 0) {
+		err_add(err, "%s: cannot load \"%s\": %s", where, image->path, strerror(errno));
+		return NULL;
+	}
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	object = dlopen(link, RTLD_NOW | RTLD_LOCAL);
 	if (object != NULL)
 		return object;
 	said = dlerror();
+	close(fd);
 	put_reason(reason, said != NULL ? said : "unknown error", link, image->path);
 	err_add(err, "%s: cannot load \"%s\": %s; expected a handler whose symbols are all found",
 		where, image->path, reason);
