@@ -3,7 +3,7 @@
 import random
 import time
 
-from whitecap_it import Client, Server, get, kit_route, pause, post, request
+from whitecap_it import Server, get, kit_route, pause, post, request
 from whitecap_it import proc, wire
 
 KIT = [

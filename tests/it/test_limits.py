@@ -2,7 +2,7 @@
 """Limits and timeouts: what each answers with, and when."""
 import time
 
-from whitecap_it import Client, Server, Timeout, get, kit_route, pause, post, request
+from whitecap_it import Server, Timeout, get, kit_route, pause
 from whitecap_it import proc
 
 

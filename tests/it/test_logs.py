@@ -94,7 +94,7 @@ def test_reopen_under_load_loses_and_tears_no_line():
             for name in (path, log):
                 os.rename(name, "%s.%d" % (name, i))
             rotated.append("%s.%d" % (path, i))
-            s.signal(signal.SIGUSR1)
+            s.kill(signal.SIGUSR1)
             proc.wait_until(lambda: os.path.exists(path) and os.path.exists(log), "reopened")
             old = rotated[-1]
             proc.wait_until(lambda: not any(old in t for p in proc.tree(s.pid) for t in proc.fd_targets(p).values()),
@@ -159,7 +159,7 @@ def test_stuck_log_pipe_stops_nobody():
         with Client("unix:" + s.folder + "/s") as c:
             for _ in range(300):
                 assert c.get(seconds=5).status == 200
-        s.signal(signal.SIGHUP)
+        s.kill(signal.SIGHUP)
         assert flags == fcntl.fcntl(writer, fcntl.F_GETFL) and not flags & os.O_NONBLOCK
         os.close(writer)
         s.log = Log(os.fdopen(reader, "rb"))

@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import threading
 
 from whitecap_it import Client, Server, get, kit_route, needs_root, pause, version_handler
@@ -93,7 +92,7 @@ def test_request_that_waits_in_the_kernel_at_a_reload_is_answered():
                 proc.wait_until(lambda: proc.state(worker) == "T", "worker stopped")
                 c.send(get())
                 generation = s.generation()
-                s.signal(signal.SIGHUP)
+                s.kill(signal.SIGHUP)
                 proc.wait_until(lambda: s.generation() > generation, "new generation")
                 os.kill(worker, signal.SIGCONT)
                 assert c.receive().text == "v1"
@@ -183,7 +182,7 @@ def test_storm_of_hups_ends_with_the_last_configuration():
         with Load(s):
             for i in range(1, 40):
                 s.write_config(routes=[kit_route("/", "status", n=200, body=str(i))])
-                s.signal(signal.SIGHUP)
+                s.kill(signal.SIGHUP)
                 pause(rng.uniform(0, 0.03))
             os.killpg(s.pid, signal.SIGHUP)
             proc.wait_until(lambda: all(s.get().text == "39" for _ in range(10)), "the last configuration", 20)
@@ -194,10 +193,10 @@ def test_storm_of_hups_ends_with_the_last_configuration():
 def test_hup_during_a_reload_means_one_more_after_it():
     with Server({"routes": [version_route("v1")]}) as s:
         s.write_config(routes=[version_route("v1"), kit_route("/slow", "ok", init="wait")])
-        s.signal(signal.SIGHUP)
+        s.kill(signal.SIGHUP)
         pause(0.05)
         s.write_config(routes=[version_route("v2")])
-        s.signal(signal.SIGHUP)
+        s.kill(signal.SIGHUP)
         proc.wait_until(lambda: s.get().text == "v2", "the second reload")
 
 
@@ -205,10 +204,10 @@ def test_stop_during_a_reload():
     for number in (signal.SIGTERM, signal.SIGINT):
         with Server({"routes": [version_route("v1")], "timeouts": {"drain": "1s"}}, fds=False, errors=["ended", "killed"]) as s:
             s.write_config(routes=[kit_route("/", "ok", init="hang")])
-            s.signal(signal.SIGHUP)
+            s.kill(signal.SIGHUP)
             pause(0.2)
             assert s.get().text == "v1"
-            s.signal(number)
+            s.kill(number)
             assert s.wait_exit(5) == 0
 
 
@@ -266,7 +265,7 @@ def test_no_queued_connection_is_lost_when_a_listener_is_kept():
         for c in clients:
             c.send(get())
         s.write_config(routes=[version_route("v2")])
-        s.signal(signal.SIGHUP)
+        s.kill(signal.SIGHUP)
         for c in clients:
             assert c.receive().text in ("v1", "v2")
         os.kill(worker, signal.SIGCONT)
@@ -278,7 +277,7 @@ def test_fini_that_crashes_or_hangs_harms_nothing():
         with Server({"workers": 2, "timeouts": {"drain": "500ms", "start": "500ms"},
                      "routes": [version_route("v1")]}, fds=False, errors=["."]) as s:
             s.write_config(routes=[kit_route("/", "ok", fini=how)])
-            s.signal(signal.SIGHUP)
+            s.kill(signal.SIGHUP)
             proc.wait_until(lambda: s.log.find("fini|reload|ended|killed"), "something said")
             assert s.get().status == 200
             s.reload(routes=[version_route("v2")])
@@ -298,11 +297,11 @@ def test_rights_and_number_of_workers_follow_the_configuration():
 
 def test_more_and_fewer_workers_by_signal():
     with Server({"workers": 2}, fds=False) as s:
-        s.signal(signal.SIGTTIN)
+        s.kill(signal.SIGTTIN)
         proc.wait_until(lambda: len(s.workers()) == 3, "three workers")
         for count in (2, 1):
-            s.signal(signal.SIGTTOU)
+            s.kill(signal.SIGTTOU)
             proc.wait_until(lambda: len(s.workers()) == count, "%d workers" % count)
-        s.signal(signal.SIGTTOU)
+        s.kill(signal.SIGTTOU)
         pause(0.2)
         assert len(s.workers()) == 1 and s.get().status == 200

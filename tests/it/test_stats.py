@@ -20,7 +20,7 @@ class Stats:
     def read(self):
         if os.path.exists(self.path):
             os.remove(self.path)
-        self.server.signal(signal.SIGUSR1)
+        self.server.kill(signal.SIGUSR1)
         proc.wait_until(lambda: os.path.exists(self.path), "statistics written")
         with open(self.path) as f:
             return json.load(f, parse_constant=lambda c: 1 / 0)

@@ -79,7 +79,7 @@ def test_graceful_stop_finishes_what_is_in_flight():
             for c in busy:
                 c.send(get("/later"))
             busy[0].expect_silence(0.1)
-            s.signal(number)
+            s.kill(number)
             for c in idle:
                 c.expect_closed(1)
             for c in busy:
@@ -94,7 +94,7 @@ def test_stop_answers_a_request_whose_body_is_still_coming():
         data = post("/echo", b"x" * 1000)
         c.send(data[:500])
         assert s.get().status == 200
-        s.signal(signal.SIGTERM)
+        s.kill(signal.SIGTERM)
         c.expect_silence(0.2)
         r = c.ask(data[500:])
         assert r.body == b"x" * 1000 and r.closes
@@ -109,7 +109,7 @@ def test_stop_first_reads_what_the_kernel_already_holds():
         os.kill(worker, signal.SIGSTOP)
         proc.wait_until(lambda: proc.state(worker) == "T", "worker stopped")
         c.send(post("/echo", b"in the queue"))
-        s.signal(signal.SIGTERM)
+        s.kill(signal.SIGTERM)
         c.expect_silence(0.1)
         os.kill(worker, signal.SIGCONT)
         r = c.receive()
@@ -124,7 +124,7 @@ def test_stop_is_bounded_by_the_drain_timeout():
         c.send(get())
         c.expect_silence(0.1)
         start = time.monotonic()
-        s.signal(signal.SIGTERM)
+        s.kill(signal.SIGTERM)
         s.wait_exit()
         assert 0.4 < time.monotonic() - start < 3 * proc.scale()
 
@@ -134,10 +134,10 @@ def test_second_stop_signal_stops_now():
         with Server({"routes": [kit_route("/", "later", n=60000)]}, errors=["ended", "killed"]) as s, s.client() as c:
             c.send(get())
             c.expect_silence(0.1)
-            s.signal(signal.SIGTERM)
+            s.kill(signal.SIGTERM)
             c.expect_silence(0.2)
             start = time.monotonic()
-            s.signal(second)
+            s.kill(second)
             assert s.wait_exit() == 0
             assert time.monotonic() - start < 1 * proc.scale()
 

@@ -165,7 +165,7 @@ class Server:
         found = self.log.find(SERVING.pattern)
         return int(found[-1].group(2)) if found else 0
 
-    def signal(self, number, pid=None):
+    def kill(self, number, pid=None):
         os.kill(pid or self.pid, number)
 
     def reload(self, seconds=15.0, **changes):
@@ -173,7 +173,7 @@ class Server:
         if changes:
             self.write_config(**changes)
         before, old = self.generation(), set(self.workers())
-        self.signal(signal.SIGHUP)
+        self.kill(signal.SIGHUP)
         proc.wait_until(lambda: self.generation() > before, "generation after %d:\n%s" % (before, self.log.tail()),
                         seconds)
         proc.wait_until(lambda: not old & set(self.workers()), "old workers gone", seconds)
@@ -182,7 +182,7 @@ class Server:
         """HUP with something broken: waits for the line that says what."""
         since = len(self.log.lines)
         self.errors.append(pattern)
-        self.signal(signal.SIGHUP)
+        self.kill(signal.SIGHUP)
         self.log.wait(pattern, since=since, seconds=seconds)
 
     def client(self, **options):
@@ -211,7 +211,7 @@ class Server:
         assert self.process.poll() is None, "the master has ended with %d:\n%s" % (
             self.process.returncode, self.log.tail())
         self.check_before_stop()
-        self.signal(number)
+        self.kill(number)
         self.wait_exit(seconds)
         assert self.process.returncode == self.exit_code, "exit code %d:\n%s" % (
             self.process.returncode, self.log.tail())

@@ -122,7 +122,7 @@ class Talk:
         self.s.close()
 
 
-def batch(address, barrier, talks, failures, seconds=5.0):
+def batch(address, barrier, talks, failures, seconds=2.0):
     """Drives the talks in step, then judges each."""
     while not all(t.done for t in talks):
         for talk in talks:
