@@ -93,6 +93,13 @@ json_t *config_source_read(const char *path, struct err *err)
 
 /* Overrides. */
 
+/* Where an override has arrived at: a name in an object, and its key if it is a known list. */
+struct place {
+	json_t *object;
+	char name[CONFIG_PATH_MAX];
+	const struct config_key *list;
+};
+
 static const struct config_key *find_list(const char *name)
 {
 	const struct config_key *key = config_table_find(&config_table_root, name);
@@ -100,94 +107,109 @@ static const struct config_key *find_list(const char *name)
 	return key && key->table ? key : NULL;
 }
 
-/* The list of that name, made when it is not there; NULL when something else is. */
-static json_t *get_list(json_t *object, const char *name)
+/* The array at the place, made when it is not there; NULL when something else is. */
+static json_t *get_array(const struct place *place)
 {
-	const struct config_key *key = find_list(name);
+	json_t *object = place->object;
+	const char *name = place->name;
 
 	if (!json_object_get(object, name))
 		json_object_set_new(object, name,
-				    key ? config_value_of_text(key->def) : json_array());
+				    place->list ? config_value_of_text(place->list->def)
+						: json_array());
 	return json_is_array(json_object_get(object, name)) ? json_object_get(object, name) : NULL;
 }
 
-/* The object that is entry `index` of the list; one that is a mere text becomes an object. */
-static json_t *get_entry(json_t *list, const char *name, size_t index)
+/* The object that is the entry of the array; one that is a mere text becomes an object. */
+static json_t *get_entry(const struct place *place, json_t *array, size_t index)
 {
-	const struct config_key *key = find_list(name);
-	json_t *entry = json_array_get(list, index);
+	json_t *entry = json_array_get(array, index);
 
 	if (!entry)
-		json_array_append_new(list, json_object());
-	else if (json_is_string(entry) && key && key->plain)
-		json_array_set_new(list, index, json_pack("{s:O}", key->plain, entry));
-	entry = json_array_get(list, index);
+		json_array_append_new(array, json_object());
+	else if (json_is_string(entry) && place->list && place->list->plain)
+		json_array_set_new(array, index, json_pack("{s:O}", place->list->plain, entry));
+	entry = json_array_get(array, index);
 	return json_is_object(entry) ? entry : NULL;
 }
 
-/* The object of that name, made when it is not there; NULL when something else is. */
-static json_t *get_object(json_t *object, const char *name)
+/* The object at the place, made when it is not there; NULL when something else is. */
+static json_t *get_object(const struct place *place)
 {
-	json_t *child = json_object_get(object, name);
+	json_t *child = json_object_get(place->object, place->name);
 
 	if (!child || json_is_null(child))
-		json_object_set_new(object, name, json_object());
-	child = json_object_get(object, name);
+		json_object_set_new(place->object, place->name, json_object());
+	child = json_object_get(place->object, place->name);
 	return json_is_object(child) ? child : NULL;
 }
 
-/* Sets the value of a name without anything behind it; a list takes its only entry without brackets. */
-static bool set_name(json_t *object, const char *name, json_t *value)
+/* A list takes its only entry without brackets. */
+static bool set_value(const struct place *place, json_t *value)
 {
-	if (find_list(name) && !json_is_array(value))
-		return json_object_set_new(object, name, json_pack("[O]", value)) == 0;
-	return json_object_set(object, name, value) == 0;
+	if (place->list && !json_is_array(value))
+		return json_object_set_new(place->object, place->name, json_pack("[O]", value)) == 0;
+	return json_object_set(place->object, place->name, value) == 0;
 }
 
-/* Sets list[index], or moves on to that entry: *object.  False: there is no such place. */
-static bool enter_list(json_t **object, const char *name, const char **path, json_t *value)
+static bool set_entry(json_t *array, size_t index, json_t *value)
 {
-	json_t *list = get_list(*object, name);
+	return (index == json_array_size(array) ? json_array_append(array, value)
+						: json_array_set(array, index, value)) == 0;
+}
+
+/* Reads "7]", and moves *path behind it. */
+static bool read_index(const char **path, uint64_t *index)
+{
 	size_t digits = strspn(*path, "0123456789");
 	char number[NUMBER_TEXT_MAX];
-	uint64_t index;
 
-	if (!list || digits >= sizeof number || (*path)[digits] != ']')
+	if (digits >= sizeof number || (*path)[digits] != ']')
 		return false;
 	memcpy(number, *path, digits);
 	number[digits] = '\0';
 	*path += digits + 1;
-	if (!number_parse_count(number, &index) || index > json_array_size(list))
-		return false;
-	if (**path == '.')
-		return (*object = get_entry(list, name, index));
-	return **path == '\0' && (index == json_array_size(list)
-				? json_array_append(list, value)
-				: json_array_set(list, index, value)) == 0;
+	return number_parse_count(number, index);
 }
 
-/* False: the path does not lead to a place in the object. */
-static bool set_path(json_t *object, const char *path, json_t *value)
+/* Reads a name, and moves *path behind it. */
+static bool read_name(const char **path, struct place *place)
 {
-	char name[CONFIG_PATH_MAX];
-	size_t len;
+	size_t len = strcspn(*path, ".[");
 
-	for (;; path++) {
-		len = strcspn(path, ".[");
-		if (len == 0 || len >= sizeof name)
-			return false;
-		memcpy(name, path, len);
-		name[len] = '\0';
-		path += len;
+	if (len == 0 || len >= sizeof place->name)
+		return false;
+	memcpy(place->name, *path, len);
+	place->name[len] = '\0';
+	*path += len;
+	return true;
+}
+
+/* False: the path does not lead to a place. */
+static bool set_path(json_t *root, const char *path, json_t *value)
+{
+	struct place place = {.object = root};
+	json_t *array;
+	uint64_t index;
+
+	while (place.object && read_name(&path, &place)) {
+		place.list = place.object == root ? find_list(place.name) : NULL;
 		if (*path == '\0')
-			return set_name(object, name, value);
-		if (*path == '.')
-			object = get_object(object, name);
-		else if (path++, !enter_list(&object, name, &path, value))
+			return set_value(&place, value);
+		if (*path++ == '.') {
+			place.object = get_object(&place);
+			continue;
+		}
+		array = get_array(&place);
+		if (!array || !read_index(&path, &index) || index > json_array_size(array))
 			return false;
-		if (!object || *path == '\0')
-			return object;
+		if (*path == '\0')
+			return set_entry(array, index, value);
+		if (*path++ != '.')
+			return false;
+		place.object = get_entry(&place, array, index);
 	}
+	return false;
 }
 
 static void override(json_t *root, const char *text, struct err *err)
