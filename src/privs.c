@@ -208,7 +208,8 @@ static bool is_groups(const struct privs *privs)
 {
 	int count = getgroups(0, NULL);
 	gid_t *groups = calloc(count > 0 ? (size_t)count : 1, sizeof(*groups));
-	bool good = count >= 0 && groups != NULL && getgroups(count, groups) == count;
+	bool good = count == privs->group_count && groups != NULL &&
+		    getgroups(count, groups) == count;
 
 	for (int i = 0; good && i < count; i++)
 		good = is_group_of(privs, groups[i]);

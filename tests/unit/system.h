@@ -3,7 +3,7 @@
 #ifndef SYSTEM_H
 #define SYSTEM_H
 
-/* Prints that the running test, or a part of it, is left out, and why; counted. */
+/* Says why the running test is left out; it must end without a failure. */
 void system_skip(const char *reason);
 
 /* A new folder of this process, made at the first call and removed at the end with all in it. */

@@ -95,7 +95,7 @@ static unsigned run(const char *only)
 	else
 		fprintf(stderr, "no suite %s\n", only);
 	printf("\n%u passed, %u failed, %u skipped\n",
-	       CU_get_number_of_tests_run() - CU_get_number_of_tests_failed(),
+	       CU_get_number_of_tests_run() - CU_get_number_of_tests_failed() - skipped,
 	       CU_get_number_of_tests_failed(), skipped);
 	return CU_get_number_of_tests_run() ? CU_get_number_of_tests_failed() : 1;
 }
