@@ -15,6 +15,7 @@ from whitecap_it import (Client, Server, build, get, kit_route, needs_plain, nee
                          run)
 from whitecap_it import proc
 from whitecap_it.server import DEFAULTS
+from whitecap_it.trace import Strace
 
 
 def two_routes(*more):
@@ -116,6 +117,41 @@ def test_stop_first_reads_what_the_kernel_already_holds():
         assert r.body == b"in the queue" and r.closes
         c.expect_closed()
         assert s.wait_exit() == 0
+
+
+def test_stop_waits_for_requests_not_for_connections():
+    """B05: idle and busy keep-alive clients do not prolong it."""
+    with Server({"workers": 2, "timeouts": {"drain": "20s"}, "routes": two_routes(kit_route("/later", "later", n=600))}) as s:
+        idle = [s.client() for _ in range(100)]
+        for c in idle:
+            assert c.get().status == 200
+        over = threading.Event()
+
+        def ask():
+            try:
+                with s.client() as c:
+                    while not over.is_set() and not c.get().closes:
+                        pause(0.02)
+            except (AssertionError, OSError):
+                pass
+
+        threads = [threading.Thread(target=ask) for _ in range(10)]
+        for t in threads:
+            t.start()
+        with s.client() as running:
+            running.send(get("/later"))
+            running.expect_silence(0.2)
+            start = time.monotonic()
+            s.kill(signal.SIGTERM)
+            assert running.receive().text == "later"
+        assert s.wait_exit() == 0
+        took = time.monotonic() - start
+        over.set()
+        for t in threads:
+            t.join()
+        assert took < 2 * proc.scale(), took
+        for c in idle:
+            c.expect_closed(1)
 
 
 def test_stop_is_bounded_by_the_drain_timeout():
@@ -234,6 +270,24 @@ def test_term_at_any_moment_of_the_start_leaves_nothing():
             assert code in (0, -signal.SIGTERM), "run %d: exit code %d:\n%s" % (i, code, s.log.tail())
             assert code == 0 or not s.log.lines, s.log.tail()
             assert not proc.children(os.getpid()), "survivors in run %d" % i
+
+
+def test_term_between_fork_and_handlers_leaves_nothing():
+    """B06: the window made wide by strace."""
+    needs_plain()
+    strace = needs_program("strace")
+    rng = random.Random(16)
+    wrap = [strace, "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rt_sigaction,rt_sigprocmask",
+            "-e", "inject=rt_sigaction,rt_sigprocmask:delay_enter=20000"]
+    with Server({"workers": 2}, start=False, wait_ready=False, wrap=wrap) as s:
+        for i in range(6):
+            s.start()
+            proc.wait_until(lambda: Server.is_server(s.process.pid), "exec done")
+            pause(rng.uniform(0.05, 0.6))
+            s.process.terminate()
+            code = s.wait_exit(15)
+            assert code in (0, -signal.SIGTERM), "run %d: %d\n%s" % (i, code, s.log.tail())
+            proc.wait_until(lambda: not proc.children(os.getpid()), "no survivor in run %d" % i)
 
 
 def test_hup_at_any_moment_of_the_start_does_no_harm():
@@ -356,6 +410,21 @@ def test_connections_are_spread_fairly():
             s.kill_worker(s.workers()[0])
 
 
+def test_few_accepts_find_nothing():
+    """B20: one new connection at a time wakes at most all, who try once."""
+    with Server({"workers": 4}) as s:
+        traces = [Strace(p, "accept4,accept") for p in s.workers()]
+        for t in traces:
+            t.__enter__()
+        for _ in range(20):
+            assert s.get().status == 200
+        for t in traces:
+            t.__exit__()
+        calls = sum(sum(t.calls.values()) for t in traces)
+        nothing = sum("EAGAIN" in line for t in traces for line in t.lines)
+        assert nothing <= 3 * 20 and calls - nothing >= 20, (calls, nothing)
+
+
 def test_every_worker_answers():
     with Server({"workers": 4, "routes": [kit_route("/", "who")]}) as s:
         held, seen = [], set()
@@ -384,6 +453,18 @@ def test_crashing_workers_are_restarted_with_back_off():
         begin = time.monotonic()
         s.stop()
         assert time.monotonic() - begin < 1.5 * proc.scale()
+
+
+def test_failing_fork_is_tried_again():
+    """B26."""
+    with Server({"workers": 2}, errors=["cannot be started"]) as s:
+        with Strace(s.pid, "clone,clone3,fork,vfork", inject="error=EAGAIN"):
+            pid = s.workers()[0]
+            s.expect_end(pid)
+            os.kill(pid, signal.SIGKILL)
+            s.log.wait("cannot be started", count=2)
+            assert len(s.workers()) == 1 and s.get().status == 200
+        proc.wait_until(lambda: len(s.workers()) == 2, "two workers again")
 
 
 def test_crash_loop_at_start_ends_with_exit_code_4_and_the_reason():
@@ -514,6 +595,18 @@ def test_rights_are_dropped_for_good():
             text = s.get("/shadow").text
             assert "root:" not in text and text.endswith("%d\n=0" % nobody.pw_uid), text
             s.kill_worker(s.workers()[0])
+
+
+def test_a_failing_step_of_dropping_rights_means_no_start():
+    """B55."""
+    needs_root()
+    strace = needs_program("strace")
+    config = dict(DEFAULTS, handler_dir=build.handler_dir(), user="nobody")
+    for call in ("setgroups", "setresgid", "setresuid"):
+        done = run(["-c", "{config}"], config, wrap=[strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call,
+                                                     "-e", "inject=%s:error=EPERM" % call])
+        assert done.returncode not in (0, 64) and "serving" not in done.stderr, (call, done.returncode, done.stderr)
+        assert "nobody" in done.stderr or "Operation not permitted" in done.stderr, (call, done.stderr)
 
 
 def test_unknown_users_and_groups_are_refused():
