@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""Instructions per request in user space, exact and repeatable: a worker under callgrind.
+
+One connection asks, waits for the answer and asks again, so that nothing hangs on timing.  A base
+run plays a fixed number of requests of every kind; a kind's own run plays more of it at the end:
+the difference is what the additional requests cost, without start, loading and warming up.
+"""
+import collections
+import contextlib
+import os
+import re
+import socket
+import tempfile
+from typing import NamedTuple
+
+import processes
+from processes import Server, Trouble, descendants, free_port
+from scenarios import bid_request, get
+from servers import bidder_options, whitecap_command, whitecap_config
+
+WARM, COUNTED = 64, 960
+ROUTES = {"/": ("hello", {}), "/echo": ("echo", {}), "/bid": ("bidder", bidder_options())}
+
+
+class Kind(NamedTuple):
+    """A kind of request, sent `depth` at a time."""
+    title: str
+    request: bytes
+    depth: int = 1
+
+
+KINDS = {
+    "get": Kind("GET, 12 bytes", get()),
+    "echo": Kind("POST, bid request to echo", bid_request("/echo")),
+    "bidder": Kind("POST, bid request to bidder", bid_request("/bid")),
+    "pipelined": Kind("GET, 12 bytes, pipelined 16 deep", get(), 16),
+}
+
+
+class Client:
+    """One keep-alive connection that asks in lock step."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), 30)
+        self.data = b""
+
+    def close(self):
+        self.socket.close()
+
+    def play(self, kind, count):
+        for _ in range(count // kind.depth):
+            self.socket.sendall(kind.request * kind.depth)
+            for _ in range(kind.depth):
+                self.skip_answer()
+
+    def skip_answer(self):
+        while b"\r\n\r\n" not in self.data:
+            self.receive()
+        head, _, self.data = self.data.partition(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200 "):
+            raise Trouble(f"unexpected answer: {head.decode(errors='replace')}")
+        length = int(re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)[1])
+        while len(self.data) < length:
+            self.receive()
+        self.data = self.data[length:]
+
+    def receive(self):
+        got = self.socket.recv(65536)
+        if not got:
+            raise Trouble("connection closed in place of an answer")
+        self.data += got
+
+
+def read_costs(path):
+    """Function → its own instructions, from a file of callgrind's."""
+    names, costs = {}, collections.Counter()
+    function = thing = None
+    skip = False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("ob="):
+                thing = named(names, "ob", line[3:])
+            elif line.startswith("fn="):
+                function = readable(named(names, "fn", line[3:]), thing)
+            elif line.startswith(("cfn=", "cob=")):
+                named(names, line[1:3], line[4:])
+            elif line.startswith("calls="):
+                skip = True  # the next line is what the called function cost
+            elif line[0] in "0123456789+-*":
+                if not skip:
+                    costs[function] += int(line.split()[1])
+                skip = False
+    return costs
+
+
+def named(names, space, text):
+    """callgrind writes "(7) name" the first time, "(7)" from then on."""
+    number, _, name = text.strip().partition(" ")
+    return names.setdefault((space, number), name)
+
+
+def readable(function, thing):
+    """Code without symbols goes under its file's name; copies made by the compiler are one."""
+    if function.startswith("0x") or function == "???":
+        return f"in {os.path.basename(thing or '?')}"
+    return re.sub(r"(\.(part|constprop|isra|cold)\.?\d*)+$|'\d+$", "", function)
+
+
+def worker_of(server):
+    children = [pid for pid in descendants(server.process.pid) if pid != server.process.pid]
+    if len(children) != 1:
+        raise Trouble(f"one worker expected beside the master, found {len(children)}")
+    return children[0]
+
+
+def count_run(build, plan):
+    """Costs of the worker's whole life, in which it answers plan's requests: (kind, count)."""
+    with tempfile.TemporaryDirectory(prefix="profile-") as folder:
+        port = free_port()
+        config = whitecap_config(build, port, 1, ROUTES)
+        command = ["valgrind", "--tool=callgrind", "--quiet",
+                   f"--callgrind-out-file={folder}/out.%p",
+                   *whitecap_command(build, folder, config)]
+        with Server(command, port, log=os.path.join(folder, "log")) as server:
+            worker = worker_of(server)
+            with contextlib.closing(Client(port)) as client:
+                for kind, count in plan:
+                    client.play(kind, count)
+            server.stop()
+        output = os.path.join(folder, f"out.{worker}")
+        if not os.path.exists(output):
+            raise Trouble(f"callgrind left no figures:\n{processes.read_file(server.log)[-2000:]}")
+        return read_costs(output)
+
+
+def count_instructions(build, kinds=KINDS):
+    """Name of the kind → function → instructions per request."""
+    base_plan = [(kind, WARM) for kind in KINDS.values()]
+    base = count_run(build, base_plan)
+    return {name: per_request(count_run(build, base_plan + [(kind, COUNTED)]), base)
+            for name, kind in kinds.items()}
+
+
+def per_request(costs, base):
+    """Largest first; what did not grow with the requests is left out."""
+    grown = {function: (cost - base[function]) / COUNTED for function, cost in costs.items()}
+    return {function: cost for function, cost in sorted(grown.items(), key=lambda item: -item[1])
+            if cost >= 0.05}
