@@ -131,7 +131,7 @@ static int read_side(const json_t *value)
 {
 	double side = number_of(value, 0);
 
-	return side >= 1 && side <= 32767 && floor(side) == side ? (int)side : 0;
+	return side >= 1 && side <= 32767 && (int)side == side ? (int)side : 0;
 }
 
 static void add_size(struct bid_imp *imp, const json_t *object)

@@ -372,24 +372,24 @@ static bool sort(struct campaigns *campaigns)
 
 static void read_all(struct reader *reader, const json_t *list)
 {
-	struct campaigns *campaigns = reader->campaigns;
 	size_t i, count = json_array_size(list);
+	struct campaign *items = calloc(count + 1, sizeof(*items));
 
+	reader->campaigns->items = items;
 	if (!json_is_array(list)) {
 		complain_value(reader, "campaigns", list, "a list of objects");
 		return;
 	}
-	campaigns->items = calloc(count + 1, sizeof(campaigns->items[0]));
-	if (!campaigns->items) {
+	if (!items) {
 		complain(reader, "out of memory");
 		return;
 	}
-	campaigns->count = count;
+	reader->campaigns->count = count;
 	for (i = 0; i < count; i++) {
-		campaigns->items[i].position = i;
-		read_campaign(reader, &campaigns->items[i], json_array_get(list, i));
+		items[i].position = i;
+		read_campaign(reader, &items[i], json_array_get(list, i));
 	}
-	if (!sort(campaigns))
+	if (!sort(reader->campaigns))
 		complain(reader, "out of memory");
 }
 
