@@ -109,8 +109,8 @@ static void report_unknown(const struct load *load, const struct config_table *t
 	char near[CONFIG_PATH_MAX], message[2 * CONFIG_PATH_MAX + 64], whole[CONFIG_PATH_MAX];
 
 	if (config_table_suggest(table, path, near))
-		snprintf(message, sizeof message, "unknown key, the nearest known one is %s%s", prefix,
-			 near);
+		snprintf(message, sizeof message, "unknown key, the nearest known one is %s%s",
+			 prefix, near);
 	else
 		snprintf(message, sizeof message, "unknown key, and none known is like it");
 	join(whole, "%s%s", prefix, path);
@@ -211,9 +211,11 @@ static void load_key(const struct load *load, const struct config_key *key, json
 {
 	bool is_in_group;
 	json_t *given = get_value(object, key->path, &is_in_group);
-	json_t *value = given ? json_incref(given) : key->def ? config_value_of_text(key->def) : NULL;
+	json_t *value = given ? json_incref(given) : NULL;
 	char path[CONFIG_PATH_MAX];
 
+	if (!given && key->def)
+		value = config_value_of_text(key->def);
 	join(path, "%s%s", prefix, key->path);
 	if (value && key->table)
 		load_list(load, key, path, value, out);
@@ -321,7 +323,8 @@ static void check_routes(const struct load *load, const struct config *config)
 			    !have_common_method(a->methods, b->methods))
 				continue;
 			snprintf(path, sizeof path, "routes[%zu].path", i);
-			snprintf(other, sizeof other, "routes[%zu].path (same path, common method)", j);
+			snprintf(other, sizeof other, "routes[%zu].path (same path, common method)",
+				 j);
 			report_clash(load, path, a->path, other);
 			break;
 		}
@@ -403,7 +406,8 @@ static json_t *print_key(const struct config_key *key, const void *in)
 	memcpy(&count, (const char *)in + key->count_offset, sizeof count);
 	array = json_array();
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(array, print_table(key->table, entries + i * key->table->size));
+		json_array_append_new(array,
+				      print_table(key->table, entries + i * key->table->size));
 	return array;
 }
 

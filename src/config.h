@@ -62,7 +62,8 @@ struct config {
 
 /*
  * Loads the file at `path` (NULL: the built-in defaults) and applies the overrides, texts of the
- * form "limits.body_size=2m", ended by NULL (or NULL itself: none).  NULL when anything is wrong: then every mistake is in *err.
+ * form "limits.body_size=2m", ended by NULL (or NULL itself: none).  NULL when anything is wrong:
+ * then every mistake is in *err.
  */
 struct config *config_load(const char *path, char *const *overrides, struct err *err);
 void config_free(struct config *config);

@@ -163,7 +163,8 @@ static json_t *key_schema(const struct config_key *key)
 static json_t *object_schema(bool may_be_null)
 {
 	return json_pack("{s:o, s:b, s:{s:b}, s:{}}", "type",
-			 may_be_null ? json_pack("[s, s]", "object", "null") : json_string("object"),
+			 may_be_null ? json_pack("[s, s]", "object", "null")
+				     : json_string("object"),
 			 "additionalProperties", 0, "patternProperties", "^//", 1, "properties");
 }
 

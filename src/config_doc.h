@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Documents that are made of the table of keys.  They do not depend on where whitecap is installed. */
+/* Documents made of the table of keys.  They do not depend on where whitecap is installed. */
 #ifndef CONFIG_DOC_H
 #define CONFIG_DOC_H
 

@@ -148,7 +148,8 @@ static json_t *get_object(const struct place *place)
 static bool set_value(const struct place *place, json_t *value)
 {
 	if (place->list && !json_is_array(value))
-		return json_object_set_new(place->object, place->name, json_pack("[O]", value)) == 0;
+		return json_object_set_new(place->object, place->name, json_pack("[O]", value)) ==
+		       0;
 	return json_object_set(place->object, place->name, value) == 0;
 }
 

@@ -25,7 +25,7 @@ enum config_type {
 	CONFIG_TYPES /* their number */
 };
 
-enum { CONFIG_PATH_MAX = 256 }; /* of a path in the configuration, with the NUL; longer ones are cut */
+enum { CONFIG_PATH_MAX = 256 }; /* of a key's path, with the NUL; longer ones are cut */
 
 struct config_table;
 
@@ -34,7 +34,7 @@ struct config_key {
 	const char *path;                 /* in its table: "body_size", or "limits.body_size" */
 	size_t offset;                    /* of its field in the table's struct */
 	const char *def;                  /* NULL: required where its group is present */
-	const char *shown;                /* the default in documents, where it depends on the build */
+	const char *shown;                /* default in documents, where the build decides */
 	const char *min, *max;
 	const char *zero;                 /* text that stands for 0, out of the bounds */
 	const char *choices;              /* "json|combined" */

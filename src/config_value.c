@@ -53,7 +53,8 @@ static int find_choice(const char *choices, const char *text)
 
 static bool read_choice(const struct config_key *key, const json_t *value, void *field)
 {
-	int place = json_is_string(value) ? find_choice(key->choices, json_string_value(value)) : -1;
+	int place =
+		json_is_string(value) ? find_choice(key->choices, json_string_value(value)) : -1;
 
 	if (place < 0)
 		return false;
@@ -76,7 +77,8 @@ static bool to_number(const struct config_key *key, const json_t *value, uint64_
 {
 	const struct type *type = &types[key->type];
 
-	if (key->zero && json_is_string(value) && strcmp(json_string_value(value), key->zero) == 0) {
+	if (key->zero && json_is_string(value) &&
+	    strcmp(json_string_value(value), key->zero) == 0) {
 		*number = 0;
 		return true;
 	}
@@ -84,7 +86,8 @@ static bool to_number(const struct config_key *key, const json_t *value, uint64_
 		*number = (uint64_t)json_integer_value(value);
 		return true;
 	}
-	return json_is_string(value) && type->parse && type->parse(json_string_value(value), number);
+	return json_is_string(value) && type->parse &&
+	       type->parse(json_string_value(value), number);
 }
 
 uint64_t config_value_bound(const struct config_key *key, const char *text)
@@ -337,37 +340,63 @@ static void free_options(void *field)
 
 static const struct type types[CONFIG_TYPES] = {
 	[CONFIG_COUNT] = {.expected = "an integer",
-			  .read = read_number, .print = print_number, .whole = true},
-	[CONFIG_SIZE] = {.expected = "a size", .such_as = ", such as \"64k\" or octets as an integer",
-			 .read = read_number, .print = print_number, .whole = true,
-			 .parse = number_parse_size, .format = number_format_size},
+			  .read = read_number,
+			  .print = print_number,
+			  .whole = true},
+	[CONFIG_SIZE] = {.expected = "a size",
+			 .such_as = ", such as \"64k\" or octets as an integer",
+			 .read = read_number,
+			 .print = print_number,
+			 .whole = true,
+			 .parse = number_parse_size,
+			 .format = number_format_size},
 	[CONFIG_DURATION] = {.expected = "a duration",
-			     .such_as = ", such as \"150s\", \"20ms\" or milliseconds as an integer",
-			     .read = read_number, .print = print_number, .whole = true,
-			     .parse = number_parse_duration, .format = number_format_duration},
-	[CONFIG_MODE] = {.expected = "an octal mode", .such_as = ", as a string such as \"0644\"",
-			 .read = read_number, .print = print_number,
-			 .parse = number_parse_mode, .format = number_format_mode},
+			     .such_as =
+				     ", such as \"150s\", \"20ms\" or milliseconds as an integer",
+			     .read = read_number,
+			     .print = print_number,
+			     .whole = true,
+			     .parse = number_parse_duration,
+			     .format = number_format_duration},
+	[CONFIG_MODE] = {.expected = "an octal mode",
+			 .such_as = ", as a string such as \"0644\"",
+			 .read = read_number,
+			 .print = print_number,
+			 .parse = number_parse_mode,
+			 .format = number_format_mode},
 	[CONFIG_CHOICE] = {.read = read_choice, .print = print_choice},
 	[CONFIG_BOOL] = {.expected = "true or false", .read = read_bool, .print = print_bool},
 	[CONFIG_REAL] = {.expected = "a number", .read = read_real, .print = print_real},
 	[CONFIG_TEXT] = {.expected = "a string that is not empty",
-			 .read = read_text, .print = print_text, .free = free_text},
+			 .read = read_text,
+			 .print = print_text,
+			 .free = free_text},
 	[CONFIG_ADDRESS] = {.expected = "an address: IPv4:port, [IPv6]:port, unix:PATH (up to 107 "
 					"octets) or fd:NAME; host names are not looked up",
-			    .read = read_address, .print = print_text, .free = free_text},
+			    .read = read_address,
+			    .print = print_text,
+			    .free = free_text},
 	[CONFIG_PREFIX] = {.expected = "a path that begins with '/', without '?', '#', blanks and "
 				       "control characters",
-			   .read = read_prefix, .print = print_text, .free = free_text},
+			   .read = read_prefix,
+			   .print = print_text,
+			   .free = free_text},
 	[CONFIG_METHODS] = {.expected = "an array of methods, such as [\"GET\", \"POST\"]",
-			    .read = read_texts, .print = print_texts, .free = free_texts,
-			    .is_item = is_token, .items_min = 1},
+			    .read = read_texts,
+			    .print = print_texts,
+			    .free = free_texts,
+			    .is_item = is_token,
+			    .items_min = 1},
 	[CONFIG_NETWORKS] = {.expected = "an array of IP addresses and networks, such as "
 					 "[\"10.0.0.0/8\"]",
-			     .read = read_texts, .print = print_texts, .free = free_texts,
+			     .read = read_texts,
+			     .print = print_texts,
+			     .free = free_texts,
 			     .is_item = is_network},
 	[CONFIG_OPTIONS] = {.expected = "an object",
-			    .read = read_options, .print = print_options, .free = free_options},
+			    .read = read_options,
+			    .print = print_options,
+			    .free = free_options},
 	[CONFIG_LISTENS] = {.expected = "an array, in length", .whole = true},
 	[CONFIG_ROUTES] = {.expected = "an array, in length", .whole = true},
 };

@@ -17,7 +17,10 @@
  */
 json_t *config_value_of_text(const char *text);
 
-/* Reads a value into the field of a key that is no list.  False, field untouched: not what the key takes. */
+/*
+ * Reads a value into the field of a key that is no list.  False, with the field untouched: it is
+ * not what the key takes.
+ */
 bool config_value_read(const struct config_key *key, const json_t *value, void *field);
 
 /* The field as JSON, in a form that config_value_read() takes.  The caller owns it. */
