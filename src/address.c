@@ -151,8 +151,8 @@ void address_format(const struct sockaddr *sa, socklen_t len, char text[ADDRESS_
 		snprintf(text, ADDRESS_TEXT_MAX, "unix:%.*s", (int)path, path ? sun->sun_path : "");
 	else if (getnameinfo(sa, len, host, sizeof(host), port, sizeof(port),
 			     NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-		snprintf(text, ADDRESS_TEXT_MAX, sa->sa_family == AF_INET6 ? "[%.80s]:%s" : "%.80s:%s",
-			 host, port);
+		snprintf(text, ADDRESS_TEXT_MAX,
+			 sa->sa_family == AF_INET6 ? "[%.80s]:%s" : "%.80s:%s", host, port);
 	else
 		snprintf(text, ADDRESS_TEXT_MAX, "unknown");
 }

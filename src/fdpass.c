@@ -15,12 +15,11 @@ union control {
 
 static void put_fds(struct msghdr *message, union control *control, const int *fds, size_t count)
 {
-	struct cmsghdr *head;
+	struct cmsghdr *head = &control->align;
 
 	memset(control, 0, sizeof(*control));
 	message->msg_control = control->octets;
 	message->msg_controllen = CMSG_SPACE(count * sizeof(int));
-	head = CMSG_FIRSTHDR(message);
 	head->cmsg_level = SOL_SOCKET;
 	head->cmsg_type = SCM_RIGHTS;
 	head->cmsg_len = CMSG_LEN(count * sizeof(int));

@@ -16,7 +16,7 @@ enum { FDPASS_MAX = 253 }; /* the kernel's SCM_MAX_FD: descriptors per message *
 /* What a message brought besides its octets. */
 struct fdpass_extra {
 	size_t fd_count;
-	bool fds_cut;    /* the surplus is closed already: no room in fds[], or no free descriptor */
+	bool fds_cut;    /* the surplus is closed already: no room, or no free descriptor */
 	bool octets_cut; /* the message was longer than the iovecs */
 };
 
@@ -29,8 +29,8 @@ ssize_t fdpass_send(int fd, const struct iovec *iov, size_t iov_count, const int
 		    size_t fd_count);
 
 /*
- * Receives one message, and up to `room` descriptors, which are close-on-exec and the caller's to close.
- * The number of octets, 0 at the end, or -1 with errno; *extra is always set.
+ * Receives one message, and up to `room` descriptors, which are close-on-exec and the caller's to
+ * close.  The number of octets, 0 at the end, or -1 with errno; *extra is always set.
  */
 ssize_t fdpass_receive(int fd, const struct iovec *iov, size_t iov_count, int *fds, size_t room,
 		       struct fdpass_extra *extra);

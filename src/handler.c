@@ -129,7 +129,8 @@ int handler_image_open(struct handler_image *image, const char *dir, const char 
 	struct stat st;
 	int from;
 
-	*image = (struct handler_image){.name = strdup(name), .path = find_path(dir, name), .fd = -1};
+	*image = (struct handler_image){
+		.name = strdup(name), .path = find_path(dir, name), .fd = -1};
 	if (image->name == NULL || image->path == NULL) {
 		err_add(err, "%s: %s", where, strerror(ENOMEM));
 		goto fail;
@@ -156,7 +157,8 @@ void handler_image_close(struct handler_image *image)
 }
 
 /* The linker speaks of the link to the copy; the operator knows the file. */
-static void put_reason(char reason[REASON_MAX], const char *said, const char *link, const char *path)
+static void put_reason(char reason[REASON_MAX], const char *said, const char *link,
+		       const char *path)
 {
 	size_t len = 0;
 	const char *at;
@@ -208,14 +210,14 @@ const struct wc_handler *handler_load(const struct handler_image *image, const c
 		return NULL;
 	handler = dlsym(object, SYMBOL);
 	if (handler == NULL)
-		err_add(err, "%s: \"%s\" has no symbol " SYMBOL "; expected a handler, with WC_HANDLER()",
-			where, image->path);
+		err_add(err, "%s: \"%s\" has no symbol " SYMBOL "; expected a handler, with "
+			"WC_HANDLER()", where, image->path);
 	else if (handler->abi != WC_ABI)
-		err_add(err, "%s: \"%s\" has ABI %u; expected %u: build it with this server's whitecap.h",
-			where, image->path, handler->abi, (unsigned)WC_ABI);
+		err_add(err, "%s: \"%s\" has ABI %u; expected %u: build it with this server's "
+			"whitecap.h", where, image->path, handler->abi, (unsigned)WC_ABI);
 	else if (handler->size != sizeof(*handler))
-		err_add(err, "%s: \"%s\" has a descriptor of %u octets; expected %zu, with WC_HANDLER()",
-			where, image->path, handler->size, sizeof(*handler));
+		err_add(err, "%s: \"%s\" has a descriptor of %u octets; expected %zu, with "
+			"WC_HANDLER()", where, image->path, handler->size, sizeof(*handler));
 	else if (handler->name == NULL || handler->name[0] == '\0')
 		err_add(err, "%s: \"%s\" has no .name; expected one in WC_HANDLER()", where,
 			image->path);

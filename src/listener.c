@@ -56,7 +56,8 @@ static const struct hint {
 } hints[] = {
 	{EADDRINUSE, "expected an address on which nobody else listens"},
 	{EADDRNOTAVAIL, "expected an address of this machine"},
-	{EACCES, "expected one that this user may bind (ports below 1024 need root or CAP_NET_BIND_SERVICE)"},
+	{EACCES, "expected one that this user may bind (ports below 1024 need root or "
+		 "CAP_NET_BIND_SERVICE)"},
 	{ENOENT, "expected a path in a directory that exists"},
 	{EAFNOSUPPORT, "expected a kind of address that this system supports"},
 	{EROFS, "expected a path in a directory that can be written"},
@@ -143,8 +144,9 @@ static int set_options(int fd, int family)
 
 	if (family == AF_UNIX)
 		return 0;
+	/* Refused where the socket is bound already, as one that was passed is. */
 	if (family == AF_INET6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)); /* not once bound */
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	for (size_t i = 0; i < sizeof(tcp_options) / sizeof(tcp_options[0]); i++) {
 		const struct option *o = &tcp_options[i];
 
@@ -343,7 +345,7 @@ static enum listener_result open_new(struct listener **opened, const struct requ
 	return LISTENER_OK;
 }
 
-/* An address of this server that is in the way: twice in one configuration, or kept by the one in use. */
+/* An address of this server in the way: twice in one configuration, or of the one in use. */
 static enum listener_result check_clash(const struct request *r)
 {
 	char found[320];
@@ -352,8 +354,8 @@ static enum listener_result check_clash(const struct request *r)
 		if (r->set->listeners[i] == NULL ||
 		    !is_clashing(r->set->listeners[i], &r->address))
 			continue;
-		snprintf(found, sizeof(found), "listen[%zu].address \"%.200s\" covers it already", i,
-			 r->listens[i].address);
+		snprintf(found, sizeof(found), "listen[%zu].address \"%.200s\" covers it already",
+			 i, r->listens[i].address);
 		return complain(r, LISTENER_INVALID, found, "expected different sockets");
 	}
 	for (const struct listener *l = r->pool->first; l != NULL; l = l->next) {

@@ -7,7 +7,7 @@
  * Sockets are non-blocking and close-on-exec.  Accepted TCP connections inherit TCP_NODELAY and
  * the keep-alive settings, so a worker has nothing to set.
  *
- * Master only.  A child uses the fds, and calls nothing here: closing a unix listener removes its file.
+ * Master only.  A child uses the fds, and calls nothing here.
  */
 #ifndef LISTENER_H
 #define LISTENER_H

@@ -122,8 +122,8 @@ int log_open_file(const char *path)
 
 /*
  * A pipe or terminal is opened anew, for an O_NONBLOCK of our own.  A file is not: it never blocks,
- * and whoever else writes to the same description (a sanitizer, a handler's printf) would write over
- * our lines, were our offset another one.
+ * and whoever else writes to the same description (a sanitizer, a handler's printf) would write
+ * over our lines, were our offset another one.
  */
 static int open_stderr(void)
 {
@@ -133,7 +133,8 @@ static int open_stderr(void)
 	if (fstat(STDERR_FILENO, &st) != 0)
 		return -1;
 	if (!S_ISREG(st.st_mode)) {
-		fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+		fd = open("/proc/self/fd/2",
+			  O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 		if (fd >= 0)
 			return fd;
 	}
@@ -207,7 +208,8 @@ static void civil_from_days(long days, long *year, long *month, long *day)
 static size_t put_prefix(char *out, size_t size, enum log_level level)
 {
 	static const char *const words[] = {
-		[LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug",
+		[LOG_ERROR] = "error", [LOG_WARN] = "warn",
+		[LOG_INFO] = "info", [LOG_DEBUG] = "debug",
 	};
 	struct timespec now;
 	long year, month, day, second;

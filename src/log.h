@@ -13,9 +13,11 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /*
- * Opens the log: path, or NULL for stderr.  A terminal, pipe or file is opened anew
- * (through /proc/self/fd/2 for stderr), so that O_NONBLOCK is set on a description of our own and never on one that is shared
- * with other programs; a socket is sent to with MSG_DONTWAIT.  -1 with errno; the log in use stays.
+ * Opens the log: path, or NULL for stderr.  A terminal or pipe is opened anew (through
+ * /proc/self/fd/2), so that O_NONBLOCK is set on a description of our own and never on one that is
+ * shared with other programs; where that is not allowed, and for sockets, each write asks not to
+ * block.  A file as stderr stays shared.  With stderr closed, all lines are dropped and counted:
+ * call it before something else gets that number.  -1 with errno; the log in use stays.
  */
 int log_open(const char *path);
 
@@ -36,7 +38,10 @@ void log_set_role(const char *role);
 void log_count_in(_Atomic uint64_t *dropped);
 uint64_t log_dropped(void);
 
-/* A line: "2026-01-31T12:00:00.123Z 4711 warn worker 3: message".  Control octets and what is no UTF-8 become \xNN. */
+/*
+ * A line: "2026-01-31T12:00:00.123Z 4711 warn worker 3: message".  Control octets and what is no
+ * UTF-8 become \xNN; a line of more than 4096 octets is cut, and ends in "...".
+ */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_vline(enum log_level level, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));

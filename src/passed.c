@@ -23,7 +23,10 @@ static long take_number(const char *name, long max)
 	return *end == '\0' && number <= max ? number : -1;
 }
 
-/* The next name of a list that is separated by colons; sd_listen_fds(3) calls those without a name "unknown". */
+/*
+ * The next name of a list that is separated by colons; sd_listen_fds(3) calls those without a name
+ * "unknown".
+ */
 static char *take_name(const char **names)
 {
 	size_t len = *names == NULL ? 0 : strcspn(*names, ":");

@@ -76,7 +76,7 @@ static int open_locked(const char *path, struct stat *st, struct err *err)
 			close(fd);
 			return -1;
 		}
-		/* A server that was just stopping may have removed it between the open and the lock. */
+		/* A server that was stopping may have removed it between the open and the lock. */
 		if (is_same(path, st->st_dev, st->st_ino))
 			return fd;
 		close(fd);

@@ -23,7 +23,7 @@ struct pidfile {
  */
 int pidfile_open(struct pidfile *pidfile, const char *path, struct err *err);
 
-/* Master, at a clean stop: removes the file if it is still the one that was made, and unlocks it. */
+/* Master, at a clean stop: removes the file if it is still the one that was made; unlocks it. */
 void pidfile_close(struct pidfile *pidfile);
 
 #endif

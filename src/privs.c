@@ -27,7 +27,7 @@ static bool parse_id(const char *text, uint32_t *id)
 	return number < UINT32_MAX;
 }
 
-/* The database's entry, or NULL; then *id is set where `user` is a number, else there is a message. */
+/* The database's entry, or NULL: then *id is set for a number, else there is a message. */
 static const struct passwd *find_user(const char *user, uint32_t *id, struct err *err)
 {
 	const struct passwd *entry;
@@ -58,7 +58,8 @@ static int find_group(const char *group, gid_t *gid, struct err *err)
 		*gid = id;
 		return 0;
 	}
-	err_add(err, "group \"%s\": %s; expected the name or number of a group of this system", group,
+	err_add(err, "group \"%s\": %s; expected the name or number of a group of this system",
+		group,
 		errno == 0 || errno == ENOENT ? "no such group" : strerror(errno));
 	return -1;
 }
@@ -103,7 +104,8 @@ static int find_ids(const char *user, const char *group, struct privs *privs, st
 				     "known; expected \"group\" beside it", user);
 	}
 	/* Before the next look-up overwrites the entry. */
-	if (err->count == mistakes && find_groups(privs, entry != NULL ? entry->pw_name : NULL) != 0)
+	if (err->count == mistakes &&
+	    find_groups(privs, entry != NULL ? entry->pw_name : NULL) != 0)
 		err_add(err, "user \"%s\": %s", user, strerror(errno));
 	return err->count == mistakes ? 0 : -1;
 }
@@ -133,8 +135,8 @@ static int check_unprivileged(const char *user, const char *group, struct privs 
 		err_add(err, "user \"%s\": the server was started by user %ld; expected it to be "
 			     "started by root, or as that user", user, (long)geteuid());
 	else if (group != NULL && privs->gid != getegid())
-		err_add(err, "group \"%s\": the server was started with group %ld; expected it to be "
-			     "started by root, or with that group", group, (long)getegid());
+		err_add(err, "group \"%s\": the server was started with group %ld; expected it to "
+			     "be started by root, or with that group", group, (long)getegid());
 	else
 		return 0;
 	return -1;

@@ -26,9 +26,9 @@ int privs_resolve(const char *user, const char *group, struct privs *privs, stru
 void privs_free(struct privs *privs);
 
 /*
- * Child: becomes that user and proves that there is no way back, gives up capabilities and the gaining of
- * rights by exec, and makes core dumps possible again.  Root without a user to become keeps its capabilities.
- * 0, or -1 with a message in *err: then the process must end.
+ * Child: becomes that user and proves that there is no way back, gives up capabilities and the
+ * gaining of rights by exec, and makes core dumps possible again.  Root without a user to become
+ * keeps its capabilities.  0, or -1 with a message in *err: then the process must end.
  */
 int privs_drop(const struct privs *privs, struct err *err);
 

@@ -141,7 +141,8 @@ static void test_ipv6(void)
 static void test_kept(void)
 {
 	struct listener_set old, new;
-	struct config_listen first[2] = {listen_on("127.0.0.1:0"), listen_on(unix_address("kept.sock"))};
+	struct config_listen first[2] = {listen_on("127.0.0.1:0"),
+					 listen_on(unix_address("kept.sock"))};
 	struct config_listen second[3] = {listen_on("127.0.0.1:0"), first[1], first[0]};
 	int client, fd;
 
@@ -221,7 +222,8 @@ static void test_all_or_nothing(void)
 	err_init(&err);
 	CU_ASSERT_EQUAL(listener_set_open(&new, pool, config, 4, &err), LISTENER_INVALID);
 	CU_ASSERT_EQUAL(err.count, 2);
-	CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "listen[3].address \"localhost:80\": expected IPv4"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "listen[3].address \"localhost:80\": "
+						"expected IPv4"));
 	client = connect_to(old.listeners[0]);
 	CU_ASSERT(client >= 0);
 	close(client);
@@ -388,7 +390,7 @@ static void test_unix_errors(void)
 	end();
 }
 
-/* A child that has a listening unix socket as fd 3, and a regular file as fd 4, as systemd would pass them. */
+/* A child that was passed a listening unix socket (fd 3) and another file (fd 4). */
 static int in_passed_child(int (*check)(const char *path))
 {
 	const char *path = system_path("passed.sock");

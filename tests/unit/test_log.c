@@ -64,8 +64,8 @@ static void test_line(void)
 	CU_ASSERT_EQUAL(errno, ENOENT);
 	log_debug("not at this level");
 	snprintf(form, sizeof(form),
-		 "^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\\.[0-9]{3}Z %ld "
-		 "warn worker 3: a message: 42\n$", (long)getpid());
+		 "^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\\.[0-9]{3}Z "
+		 "%ld warn worker 3: a message: 42\n$", (long)getpid());
 	CU_ASSERT_EQUAL_FATAL(regcomp(&regex, form, REG_EXTENDED | REG_NOSUB), 0);
 	CU_ASSERT_EQUAL(regexec(&regex, system_read(path), 0, NULL, 0), 0);
 	regfree(&regex);
@@ -93,9 +93,11 @@ static void test_escapes(void)
 	static const struct {
 		const char *said, *written;
 	} cases[] = {
-		{"plain text, \"quoted\" and back\\slash", "plain text, \"quoted\" and back\\slash"},
+		{"plain text, \"quoted\" and back\\slash",
+		 "plain text, \"quoted\" and back\\slash"},
 		{"a\r\nb\tc\x1b[31m\x7f", "a\\x0d\\x0ab\\x09c\\x1b[31m\\x7f"},
-		{"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
+		{"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
+		 "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
 		{"\x80\xff", "\\x80\\xff"},
 		{"\xc0\xaf", "\\xc0\\xaf"},
 		{"\xc3", "\\xc3"},

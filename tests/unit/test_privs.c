@@ -98,8 +98,8 @@ static int check_dropped(const struct privs *privs)
 		if (!has_status(line))
 			return 4;
 	}
-	if (!has_status("\nCapEff:\t0000000000000000\n") || !has_status("\nCapPrm:\t0000000000000000\n") ||
-	    !has_status("\nNoNewPrivs:\t1\n"))
+	if (!has_status("\nCapEff:\t0000000000000000\n") ||
+	    !has_status("\nCapPrm:\t0000000000000000\n") || !has_status("\nNoNewPrivs:\t1\n"))
 		return 5;
 	if (setuid(0) == 0 || setgid(0) == 0 || prctl(PR_GET_DUMPABLE) != 1)
 		return 6;
