@@ -147,10 +147,10 @@ static json_t *get_object(const struct place *place)
 /* A list takes its only entry without brackets. */
 static bool set_value(const struct place *place, json_t *value)
 {
-	if (place->list && !json_is_array(value))
-		return json_object_set_new(place->object, place->name, json_pack("[O]", value)) ==
-		       0;
-	return json_object_set(place->object, place->name, value) == 0;
+	bool is_alone = place->list && !json_is_array(value);
+
+	return json_object_set_new(place->object, place->name,
+				   is_alone ? json_pack("[O]", value) : json_incref(value)) == 0;
 }
 
 static bool set_entry(json_t *array, size_t index, json_t *value)
