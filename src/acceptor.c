@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+#include "autoconf.h"
+
+#include "acceptor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "engine.h"
+#include "log.h"
+
+enum { ACCEPTS_AT_ONCE = 4, DESCRIPTORS_KEPT = 64 };
+
+#define PAUSE_OVER_SHARE 0.002 /* seconds for the others to take what waits */
+#define PAUSE_EXHAUSTED 0.1    /* seconds until descriptors may be free again */
+
+struct watcher {
+	ev_io io;
+	unsigned index;
+	struct acceptor *acceptor;
+};
+
+struct acceptor {
+	struct engine *engine;
+	ev_timer pause;
+	bool has_paused;     /* just now, over its share: this time it takes what is there */
+	uint64_t limit;      /* of connections in all workers; 0: none */
+	uint64_t own_limit;  /* of this worker's, by its descriptors */
+	size_t count;
+	struct watcher watchers[];
+};
+
+static void watch_all(struct acceptor *acceptor, bool on)
+{
+	for (size_t i = 0; i < acceptor->count; i++) {
+		if (on)
+			ev_io_start(acceptor->engine->loop, &acceptor->watchers[i].io);
+		else
+			ev_io_stop(acceptor->engine->loop, &acceptor->watchers[i].io);
+	}
+}
+
+static void on_resume(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop, (void)events;
+	watch_all(timer->data, true);
+}
+
+static void pause_for(struct acceptor *acceptor, double seconds)
+{
+	watch_all(acceptor, false);
+	ev_timer_set(&acceptor->pause, seconds, 0.);
+	ev_timer_start(acceptor->engine->loop, &acceptor->pause);
+}
+
+struct load {
+	uint64_t total, workers;
+};
+
+/* Connections of all workers, and how many workers take new ones. */
+static struct load measure(const struct engine *engine)
+{
+	const struct scoreboard *board = engine->args->scoreboard;
+	struct load load = {0, 0};
+
+	for (unsigned i = 0; i < board->slots; i++) {
+		const struct scoreboard_slot *slot = &board->slot[i];
+
+		load.total += atomic_load_explicit(&slot->active, memory_order_relaxed);
+		load.workers += atomic_load_explicit(&slot->accepting, memory_order_relaxed);
+	}
+	return load;
+}
+
+static bool is_over_share(const struct engine *engine, const struct load *load)
+{
+	uint64_t own = atomic_load_explicit(&engine->slot->active, memory_order_relaxed);
+	uint64_t mean = load->workers ? load->total / load->workers : load->total;
+
+	return load->workers > 1 && own > mean + mean / 8 + 1;
+}
+
+/* Closed unanswered: an answer here would hold up the others.  The peer sees the end at once. */
+static void turn_away(struct acceptor *acceptor, int fd)
+{
+	close(fd);
+	engine_count(acceptor->engine, COUNTER_max_connections, 1);
+}
+
+static void pack_peer(struct conn_peer *peer, const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+
+	*peer = (struct conn_peer){.family = AF_UNIX};
+	if (address->ss_family == AF_INET) {
+		peer->family = AF_INET;
+		peer->port = ntohs(in->sin_port);
+		peer->address.in = in->sin_addr;
+	} else if (address->ss_family == AF_INET6) {
+		peer->family = AF_INET6;
+		peer->port = ntohs(in6->sin6_port);
+		peer->address.in6 = in6->sin6_addr;
+	}
+}
+
+/* Errors of a connection that went away again are no errors of ours (accept(2)). */
+static bool is_connections_own(int error)
+{
+	static const int errors[] = {ECONNABORTED, EINTR,      EPROTO,	      ENETDOWN,
+				     ENOPROTOOPT,  EHOSTDOWN,  ENONET,	      EHOSTUNREACH,
+				     EOPNOTSUPP,   ENETUNREACH, ETIMEDOUT,    EPERM};
+
+	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+		if (error == errors[i])
+			return true;
+	return false;
+}
+
+/* False: no more for now. */
+static bool accept_failed(struct acceptor *acceptor, int error)
+{
+	if (error == EAGAIN || error == EWOULDBLOCK)
+		return false;
+	if (is_connections_own(error))
+		return true;
+	engine_count(acceptor->engine, COUNTER_accept_error, 1);
+	log_warn("accept: %s; not accepting for %d ms", strerror(error),
+		 (int)(PAUSE_EXHAUSTED * 1000));
+	pause_for(acceptor, PAUSE_EXHAUSTED);
+	return false;
+}
+
+/*
+ * Whether one more fits.  Every worker first counts its own connection, then looks at the sum: so
+ * limits.connections is never passed, and nothing is left behind by a worker that dies in between.
+ */
+static bool reserve(struct acceptor *acceptor)
+{
+	struct scoreboard_slot *slot = acceptor->engine->slot;
+
+	scoreboard_add(&slot->active, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&slot->active, memory_order_relaxed) <= acceptor->own_limit &&
+	    (!acceptor->limit || measure(acceptor->engine).total <= acceptor->limit))
+		return true;
+	scoreboard_add(&slot->active, (uint64_t)-1);
+	return false;
+}
+
+/* One connection.  False: no more for now. */
+static bool accept_one(struct watcher *watcher)
+{
+	struct acceptor *acceptor = watcher->acceptor;
+	struct engine *engine = acceptor->engine;
+	struct sockaddr_storage address = {0};
+	socklen_t len = sizeof address;
+	struct conn_peer peer;
+	bool fits = reserve(acceptor);
+	int fd = accept4(watcher->io.fd, (struct sockaddr *)&address, &len,
+			 SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd >= 0 && fits) {
+		pack_peer(&peer, &address);
+		if (conn_open(engine, fd, &peer, watcher->index) == 0)
+			return true;
+		errno = ENOMEM;
+		fd = -1;
+	}
+	if (fits)
+		scoreboard_add(&engine->slot->active, (uint64_t)-1);
+	if (fd < 0)
+		return accept_failed(acceptor, errno);
+	turn_away(acceptor, fd);
+	return true;
+}
+
+static void on_listener(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct watcher *watcher = (struct watcher *)io;
+	struct acceptor *acceptor = watcher->acceptor;
+	struct load load = measure(acceptor->engine);
+
+	(void)loop, (void)events;
+	if (!acceptor->has_paused && is_over_share(acceptor->engine, &load)) {
+		acceptor->has_paused = true;
+		pause_for(acceptor, PAUSE_OVER_SHARE);
+		return;
+	}
+	acceptor->has_paused = false;
+	for (int i = 0; i < ACCEPTS_AT_ONCE; i++)
+		if (!accept_one(watcher))
+			break;
+}
+
+/* What RLIMIT_NOFILE allows, less some for handlers and logs. */
+static uint64_t descriptors_for_connections(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur > 2 * DESCRIPTORS_KEPT ? limit.rlim_cur - DESCRIPTORS_KEPT
+						      : limit.rlim_cur / 2;
+}
+
+struct acceptor *acceptor_start(struct engine *engine)
+{
+	size_t count = engine->config->listen_count;
+	struct acceptor *acceptor =
+		calloc(1, sizeof *acceptor + count * sizeof *acceptor->watchers);
+
+	if (!acceptor)
+		return NULL;
+	acceptor->engine = engine;
+	acceptor->limit = engine->config->max_connections;
+	acceptor->own_limit = descriptors_for_connections();
+	acceptor->count = count;
+	ev_init(&acceptor->pause, on_resume);
+	acceptor->pause.data = acceptor;
+	for (unsigned i = 0; i < count; i++) {
+		struct watcher *watcher = &acceptor->watchers[i];
+
+		*watcher = (struct watcher){.index = i, .acceptor = acceptor};
+		ev_io_init(&watcher->io, on_listener, engine->args->listeners[i], EV_READ);
+	}
+	watch_all(acceptor, true);
+	atomic_store(&engine->slot->accepting, 1);
+	return acceptor;
+}
+
+void acceptor_stop(struct acceptor *acceptor)
+{
+	if (!acceptor)
+		return;
+	watch_all(acceptor, false);
+	ev_timer_stop(acceptor->engine->loop, &acceptor->pause);
+	atomic_store(&acceptor->engine->slot->accepting, 0);
+	free(acceptor);
+}

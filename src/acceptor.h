@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * New connections: a few at each wake-up of a shared listening socket, and none for a moment by a
+ * worker that already has more than its share, so that the others get them.
+ */
+#ifndef ACCEPTOR_H
+#define ACCEPTOR_H
+
+struct acceptor;
+struct engine;
+
+/* Begins to accept on all listeners of the engine's arguments.  NULL: no memory. */
+struct acceptor *acceptor_start(struct engine *engine);
+void acceptor_stop(struct acceptor *acceptor);
+
+#endif

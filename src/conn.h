@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One client connection.  What it is between two requests is all in this struct: an fd, a few
+ * numbers, no buffer.  Inside a request it holds a struct request: the request's octets so far, and unsent output.
+ */
+#ifndef CONN_H
+#define CONN_H
+
+#include <ev.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "timeouts.h"
+
+struct engine;
+struct request;
+
+enum conn_state {
+	CONN_IDLE,      /* between two requests: keep-alive timeout */
+	CONN_READING,   /* part of a request is here: request timeout */
+	CONN_PENDING,   /* a handler will answer later: its route's timeout */
+	CONN_SENDING,   /* the client does not take our output: send timeout */
+	CONN_LINGERING, /* our side is shut; what the client still sends is dropped */
+};
+
+/* The client's address, packed. */
+struct conn_peer {
+	uint16_t family; /* AF_INET, AF_INET6 or AF_UNIX */
+	uint16_t port;   /* host's order */
+	union {
+		struct in_addr in;
+		struct in6_addr in6;
+	} address;
+};
+
+struct conn {
+	ev_io io;
+	struct timeout timeout;
+	struct request *request; /* NULL unless inside a request */
+	uint32_t served;         /* requests so far */
+	uint16_t listener;       /* index in the configuration's list */
+	uint8_t state;           /* enum conn_state */
+	bool closing;            /* after the output that is due */
+	bool linger;             /* then wait for the client to close its side */
+	struct conn_peer peer;
+};
+
+/*
+ * Takes on a connected non-blocking socket that the caller has counted as active.  0, or -1: no memory
+ * (then the socket is closed, and the count the caller's to take back).
+ */
+int conn_open(struct engine *engine, int fd, const struct conn_peer *peer, unsigned listener);
+
+/* A pending request of the connection has been answered by its handler. */
+void conn_answered(struct conn *conn);
+
+/* Begins to drain: idle connections with nothing to read are closed, others answer and close. */
+void conn_drain_all(struct engine *engine);
+
+void conn_close_all(void);
+
+/* Frees the memory of connections; all must be closed. */
+void conn_slab_free(void);
+
+/* As wc_peer(): "192.0.2.1:4711"; out has CONN_PEER_TEXT octets. */
+enum { CONN_PEER_TEXT = INET6_ADDRSTRLEN + 9 };
+const char *conn_peer_text(const struct conn_peer *peer, char *out);
+
+/* What the timeout lists of the engine call. */
+void conn_on_keepalive_expired(struct timeout *timeout, void *engine);
+void conn_on_request_expired(struct timeout *timeout, void *engine);
+void conn_on_handler_expired(struct timeout *timeout, void *engine);
+void conn_on_send_expired(struct timeout *timeout, void *engine);
+void conn_on_linger_expired(struct timeout *timeout, void *engine);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the connections of one worker share: the loop, the configuration, the routes, the timeouts,
+ * the buffers that stay hot.  One per process, owned by worker.c.
+ */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "child.h"
+#include "http_date.h"
+#include "http_request.h"
+#include "output.h"
+#include "timeouts.h"
+
+struct access_log;
+struct request;
+struct request_pool;
+struct routes;
+
+/* Time that a connection which is to be closed may go on sending before it is cut off. */
+#define ENGINE_LINGER_NS 10000000000ull
+#define ENGINE_DRAIN_LINGER_NS 1000000000ull
+
+struct engine {
+	struct ev_loop *loop;
+	uint64_t now_ns; /* CLOCK_MONOTONIC when the loop woke up */
+	const struct worker_args *args;
+	const struct config *config;
+	struct scoreboard_slot *slot;
+	struct http_limits limits;
+	struct routes *routes;
+	struct access_log *access_log; /* NULL: off */
+
+	struct request_pool *pool;
+	struct request *current;     /* what connections without a request of their own read into */
+	struct request *spare;       /* to become the current one; there when a handler is called */
+	struct request *answered;    /* pending requests that were answered since the loop woke up */
+	struct request *running;     /* whose handler is running */
+	struct output output;
+
+	struct timeout_list keepalive, request, send, linger, drain_linger;
+	bool draining;
+
+	time_t date_at;
+	char date[HTTP_DATE_LEN + 1];
+};
+
+uint64_t engine_clock(void);
+
+/* The Date line's value, as of now. */
+const char *engine_date(struct engine *engine);
+
+static inline void engine_count(struct engine *engine, enum scoreboard_counter counter, uint64_t n)
+{
+	scoreboard_add(&engine->slot->counter[counter], n);
+}
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "autoconf.h"
+
+#include "respond.h"
+
+#include <stdio.h>
+
+#include "access_log.h"
+#include "conn.h"
+#include "engine.h"
+#include "http_response.h"
+#include "log.h"
+#include "request.h"
+#include "route.h"
+
+enum { ALLOW_MAX = 512, ERROR_BODY_MAX = 64 };
+
+static void count_response(struct engine *engine, const struct route *route, int status)
+{
+	int class = status / 100;
+
+	engine_count(engine, COUNTER_responses_2xx + class - 2, 1);
+	if (route && route->counts)
+		scoreboard_add(&route->counts->responses[class], 1);
+}
+
+static enum http_connection connection_field(const struct conn *conn, const struct request *request)
+{
+	if (conn->closing)
+		return HTTP_CONNECTION_CLOSE;
+	return request->http.version == 10 ? HTTP_CONNECTION_KEEP_ALIVE : HTTP_CONNECTION_NONE;
+}
+
+/* A draining worker closes after the last request that it has read. */
+static bool is_last(const struct engine *engine, const struct request *request)
+{
+	return engine->draining && request->pos + request->used == request->len;
+}
+
+/* Puts head and body into the output. */
+static void put(struct conn *conn, struct request *request, int status, struct wc_span fields,
+		struct wc_span reason, const struct answer *answer)
+{
+	struct engine *engine = conn->io.data;
+	struct output *output = &engine->output;
+	struct http_head head = {.status = status,
+				 .reason = reason,
+				 .fields = fields,
+				 .content_length = answer->len,
+				 .date = engine_date(engine)};
+
+	if (is_last(engine, request))
+		conn->closing = conn->linger = true;
+	head.connection = connection_field(conn, request);
+
+	output_wrote(output, http_response_head(output_tail(output), &head));
+	if (!request->http.is_head && http_has_body(status))
+		output_body(output, answer->iov, answer->count, answer->len);
+	count_response(engine, request->route, status);
+	if (engine->access_log)
+		access_log_add(engine->access_log, conn, request, status, answer->len);
+}
+
+static void put_error(struct conn *conn, struct request *request, int status, const char *allow)
+{
+	char body[ERROR_BODY_MAX], fields[ALLOW_MAX + 64];
+	int len = snprintf(body, sizeof body, "%d %s\n", status, http_reason(status));
+	struct iovec piece = {body, (size_t)len};
+	struct answer answer = {.len = (size_t)len, .iov = &piece, .count = 1};
+
+	snprintf(fields, sizeof fields, "Content-Type: text/plain\r\n%s%s%s",
+		 allow ? "Allow: " : "", allow ? allow : "", allow ? "\r\n" : "");
+	put(conn, request, status, span_of(fields), (struct wc_span){0}, &answer);
+}
+
+static void end(struct engine *engine, struct request *request)
+{
+	request_end(request, REQUEST_END_ANSWERED);
+	if (!engine->output.refers)
+		arena_reset(&request->arena);
+}
+
+void respond_error(struct conn *conn, struct request *request, int status)
+{
+	put_error(conn, request, status, NULL);
+	end(conn->io.data, request);
+}
+
+static void log_mistake(const struct request *request)
+{
+	log_error("handler %s (route %s): %s; answered 500", request->route->handler->name,
+		  request->route->path, request->mistake);
+}
+
+void respond(struct conn *conn, struct request *request)
+{
+	struct engine *engine = conn->io.data;
+
+	if (request->arena.overflow && !request->mistake)
+		request->mistake = "needed more memory than wc_alloc() has";
+	if (!request->answer.status && !request->mistake)
+		request->mistake = "gave no answer";
+	if (request->mistake) {
+		log_mistake(request);
+		put_error(conn, request, 500, NULL);
+	} else {
+		put(conn, request, request->answer.status,
+		    (struct wc_span){request->fields, request->fields_len}, request->reason,
+		    &request->answer);
+	}
+	end(engine, request);
+}
+
+/* Whether the connection goes on after this request. */
+static void decide_keep_alive(struct conn *conn, const struct request *request)
+{
+	struct engine *engine = conn->io.data;
+	uint64_t limit = engine->config->keepalive_requests;
+
+	conn->served++;
+	conn->closing = !request->http.keep_alive;
+	if (limit && conn->served >= limit) {
+		engine_count(engine, COUNTER_max_keepalive, 1);
+		conn->closing = conn->linger = true;
+	}
+}
+
+/* The handler may keep the request: then another one must be there to take its place. */
+static bool has_spare(struct engine *engine)
+{
+	if (!engine->spare)
+		engine->spare = request_get(engine->pool, REQUEST_READ_SIZE);
+	return engine->spare;
+}
+
+/* True: the handler has answered, well or not. */
+static bool run(struct conn *conn, struct request *request, const struct route *route)
+{
+	struct engine *engine = conn->io.data;
+	int result;
+
+	request->route = route;
+	request->conn = conn;
+	request->state = REQUEST_HANDLING;
+	request->handled_ns = engine->now_ns;
+	if (route->timeout_ns)
+		request->deadline_ns = engine->now_ns + route->timeout_ns;
+	request->arena.limit = request->arena.used + REQUEST_ARENA_MAX;
+	if (route->counts)
+		scoreboard_add(&route->counts->requests, 1);
+	engine->running = request;
+	result = route->handler->handle(request_ticket(request), route->state);
+	engine->running = NULL;
+	if (request->answer.status || request->mistake)
+		return true;
+	if (result == WC_PENDING) {
+		request->state = REQUEST_PENDING;
+		return false;
+	}
+	request->mistake = result == WC_DONE ? "returned WC_DONE without an answer"
+					     : "returned an error";
+	return true;
+}
+
+bool respond_handle(struct conn *conn, struct request *request)
+{
+	struct engine *engine = conn->io.data;
+	const struct http_request *http = &request->http;
+	const char *base = request->buf + request->pos;
+	struct wc_span path = {base + http->path.at, http->path.len};
+	struct wc_span method = {base + http->method.at, http->method.len};
+	const struct route *route;
+	char allow[ALLOW_MAX];
+
+	engine_count(engine, COUNTER_requests, 1);
+	decide_keep_alive(conn, request);
+	if (path.len == 0)
+		path = (struct wc_span){"/", 1};
+	switch (routes_find(engine->routes, path, method, &route, allow, sizeof allow)) {
+	case ROUTE_FOUND:
+		if (!has_spare(engine)) {
+			put_error(conn, request, 503, NULL);
+			break;
+		}
+		if (!run(conn, request, route))
+			return false;
+		respond(conn, request);
+		return true;
+	case ROUTE_METHOD_NOT_ALLOWED:
+		put_error(conn, request, 405, allow);
+		break;
+	default:
+		put_error(conn, request, 404, NULL);
+	}
+	end(engine, request);
+	return true;
+}
