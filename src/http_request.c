@@ -321,6 +321,8 @@ static uint32_t authority_end(const char *target, uint32_t len)
 										 : 0;
 	uint32_t end = scheme;
 
+	if (scheme == 0)
+		return 0;
 	while (end < len && target[end] != '/' && target[end] != '?')
 		end++;
 	return end > scheme && is_host(target + scheme, end - scheme) ? end : 0;

@@ -8,6 +8,7 @@
 
 #include "log.h"
 
+/* The path of a route for whatever no other one holds. */
 #define CATCH_ALL "/*"
 
 struct routes {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The routes of a worker: loaded handlers with their state, found by the longest prefix of the path
- * on segment borders, then by method.  The path "/*" is a route for whatever no other one holds.
+ * on segment borders, then by method.
  */
 #ifndef ROUTE_H
 #define ROUTE_H
