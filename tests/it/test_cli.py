@@ -137,10 +137,11 @@ def test_bad_handlers_are_exit_code_2_at_test_and_start():
 
 
 def test_failing_init_is_exit_code_2_at_test_and_start():
-    for how, word in (("fail", "told to fail"), ("crash", ""), ("abort", ""), ("exit", "")):
+    for how, words in (("fail", ["routes[1]", "told to fail"]), ("crash", ["SIGSEGV"]), ("abort", ["SIGABRT"]),
+                       ("exit", ["exit code 7"])):
         broken = config(routes=[{"path": "/fine", "handler": "hello"}, kit_route("/", "ok", init=how)])
         for args in (["-t", "-c", "{config}"], ["-c", "{config}"]):
-            expect(run(args, broken), 2, "routes[1]", word)
+            expect(run(args, broken), 2, *words)
     expect(run(["-t", "-c", "{config}"], config(routes=[kit_route("/", "no such action")])), 2, "routes[0]")
 
 

@@ -239,7 +239,7 @@ def test_lenient_grammar_is_refused():
         "GET / HTTP/1.1\r\nHost: x\r\nX: \0y\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX: y\x7f\r\n\r\n",
         "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "GET http://:80/ HTTP/1.1\r\nHost: x\r\n\r\n",
-        "GET http://h:99999999/ HTTP/1.1\r\nHost: h\r\n\r\n", "GET /\x80 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /\x80 HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", "GET /\t HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET / HTTP/1.1 \r\nHost: x\r\n\r\n", "GET / http/1.1\r\nHost: x\r\n\r\n",
         "GET /\r\nHost: x\r\n\r\n", "GET / ICE/1.1\r\nHost: x\r\n\r\n", "GET  / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -310,7 +310,7 @@ def test_small_requests_after_a_big_one_are_fast():
 def test_clients_that_leave_in_the_middle_harm_nobody():
     """B38: resets and closes while the server writes."""
     with Server({"workers": 2, "routes": routes(kit_route("/big", "big", n=4 << 20),
-                                                kit_route("/dfl", "default-sigpipe", n=4 << 20))}) as s:
+                                                kit_route("/signals", "run", command="grep SigIgn /proc/self/status"))}) as s:
         workers = s.workers()
         for i in range(300):
             c = s.client()
@@ -322,8 +322,11 @@ def test_clients_that_leave_in_the_middle_harm_nobody():
                 c.close()
         assert s.workers() == workers
         assert s.get("/").status == 200
-        ignored = int(proc.status(workers[0])["SigIgn"].strip(), 16)
-        assert ignored >> 12 & 1, "SIGPIPE is not ignored"
+        facts = proc.status(workers[0])
+        survived = int(facts["SigIgn"].strip(), 16) | int(facts["SigCgt"].strip(), 16)
+        assert survived >> 12 & 1, "SIGPIPE has its default action"
+        ignored = int(s.get("/signals").text.split()[1].split("=")[0], 16)
+        assert not ignored >> 12 & 1, "commands of handlers ignore SIGPIPE"
 
 
 def test_a_handler_that_restores_sigpipe_does_not_kill_the_worker():

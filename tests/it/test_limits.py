@@ -127,8 +127,10 @@ def test_pending_request_is_not_subject_to_the_keepalive_timeout():
 def test_client_that_does_not_read_its_answer_is_closed_after_the_send_timeout():
     with Server({"timeouts": {"send": "500ms"}, "routes": [kit_route("/", "big", n=20 << 20)]}) as s:
         with s.client(receive_buffer=8192) as stuck, s.client() as other:
-            stuck.send(get("/"))
             worker = s.worker
+            assert other.get("/?n=10").status == 200
+            stuck.send(get("/"))
+            stuck.s.recv(1)
             sockets = len(proc.fd_targets(worker))
             proc.wait_until(lambda: len(proc.fd_targets(worker)) < sockets, "the stuck connection closed", 6)
             assert other.get("/?n=10").status == 200
@@ -150,7 +152,9 @@ def test_client_that_reads_slowly_but_steadily_gets_its_answer_whole():
             c.send(get("/"))
             start, got = time.monotonic(), 0
             while got < 4 << 20:
-                got += len(c.s.recv(65536))
+                data = c.s.recv(65536)
+                assert data, "closed after %d octets, %.1f s" % (got, time.monotonic() - start)
+                got += len(data)
                 if time.monotonic() - start < 1.5:
                     pause(0.05)
             assert time.monotonic() - start > 1.0

@@ -32,7 +32,7 @@ def samples():
         expected = json.load(f)
     for name in sorted(os.listdir(os.path.join(FOLDER, "requests"))):
         with open(os.path.join(FOLDER, "requests", name), "rb") as f:
-            yield name, f.read(), expected[name]
+            yield name, f.read(), expected[name[:-len(".json")]]
 
 
 def test_status_of_every_sample_cut_in_two_at_every_offset():

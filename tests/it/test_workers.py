@@ -211,7 +211,7 @@ def test_idle_workers_go_at_once_when_the_master_is_killed():
         workers = kill_master(s)
         start = time.monotonic()
         proc.wait_until(lambda: gone(workers), "workers gone", 3)
-        assert time.monotonic() - start < 1 * proc.scale()
+        assert time.monotonic() - start < 2 * proc.scale()
         idle.expect_closed()
         assert not listening(s.address)
 
@@ -307,26 +307,32 @@ def test_hup_at_any_moment_of_the_start_does_no_harm():
             assert s.wait_exit(10) == 0, s.log.tail()
 
 
+def kill_all_workers(s):
+    """At once, and waits for as many anew; back-off never keeps the last one from coming."""
+    pids = s.workers()
+    for pid in pids:
+        s.expect_end(pid)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    proc.wait_until(lambda: len(s.workers()) == len(pids) and not set(pids) & set(s.workers()), "as many anew", 25)
+    s.wait_set_up()
+
+
 def test_no_zombies_when_many_workers_die_at_once():
     """B09."""
     with Server({"workers": 6}) as s:
         for _ in range(5):
-            pids = s.workers()
-            for pid in pids:
-                s.expect_end(pid)
-            for pid in pids:
-                os.kill(pid, signal.SIGKILL)
-            proc.wait_until(lambda: len(s.workers()) == 6 and not set(pids) & set(s.workers()), "six anew", 15)
+            kill_all_workers(s)
             proc.wait_until(lambda: len(proc.children(s.pid, zombies=True)) == 6, "no zombie")
         assert s.get().status == 200
 
 
 def test_descriptors_of_master_and_workers_do_not_leak():
-    """B12: after 30 deaths the master holds what it held, and a new worker what the first one held."""
-    with Server({"workers": 2}) as s:
+    """B12: after 20 deaths the master holds what it held, and a new worker what the first one held."""
+    with Server({"workers": 1}) as s:
         first = proc.fd_kinds(s.workers()[0])
-        for _ in range(30):
-            s.kill_worker(s.workers()[0])
+        for _ in range(20):
+            kill_all_workers(s)
         proc.wait_until(lambda: proc.fd_kinds(s.pid) == s.fds_at_start, "fds of the master as at start")
         proc.wait_until(lambda: all(proc.fd_kinds(p) == first for p in s.workers()),
                         "fds of workers as at start: %s, now %s" % (first, [proc.fd_kinds(p) for p in s.workers()]))
@@ -411,7 +417,7 @@ def test_connections_are_spread_fairly():
 
 
 def test_few_accepts_find_nothing():
-    """B20: one new connection at a time wakes at most all, who try once."""
+    """B20: one new connection at a time wakes at most all, who each find nothing once."""
     with Server({"workers": 4}) as s:
         traces = [Strace(p, "accept4,accept") for p in s.workers()]
         for t in traces:
@@ -422,7 +428,7 @@ def test_few_accepts_find_nothing():
             t.__exit__()
         calls = sum(sum(t.calls.values()) for t in traces)
         nothing = sum("EAGAIN" in line for t in traces for line in t.lines)
-        assert nothing <= 3 * 20 and calls - nothing >= 20, (calls, nothing)
+        assert nothing <= 4 * 20 and calls - nothing >= 20, (calls, nothing)
 
 
 def test_every_worker_answers():
@@ -434,25 +440,35 @@ def test_every_worker_answers():
         assert len(seen) == 4, seen
 
 
-def test_crashing_workers_are_restarted_with_back_off():
-    """B26: forks slow down, TERM is obeyed within a second."""
-    with Server({"workers": 1, "routes": two_routes(kit_route("/crash", "exit", n=3))}, errors=["ended"]) as s:
-        start = time.monotonic()
-        deaths = 0
-        while time.monotonic() - start < 4:
-            try:
-                with s.client(timeout=2) as c:
-                    c.send(get("/crash"))
-                    c.expect_closed(2, reset_allowed=True)
+def test_restarts_slow_down_while_another_worker_serves():
+    """B26: at once, then after 100 ms doubled each time; TERM is obeyed meanwhile."""
+    with Server({"workers": 2, "routes": two_routes(kit_route("/who", "who"))}, errors=["ended"]) as s:
+        kept, start, deaths = s.workers()[0], time.monotonic(), 0
+        while time.monotonic() - start < 3.5 * proc.scale():
+            for pid in s.workers():
+                if pid != kept:
+                    os.kill(pid, signal.SIGKILL)
+                    proc.wait_until(lambda: pid not in s.workers(), "the death seen")
                     deaths += 1
-            except (AssertionError, OSError):
-                pass
-        ended = len(s.log.find("ended"))
-        assert 3 <= ended <= 12, "%d deaths in 4 s" % ended
-        assert proc.cpu_seconds(s.pid) < 1.0
+            assert s.get().status == 200
+        assert 3 <= deaths <= 10, "%d deaths" % deaths
+        assert proc.cpu_seconds(s.pid) < 0.5 * proc.scale()
         begin = time.monotonic()
         s.stop()
         assert time.monotonic() - begin < 1.5 * proc.scale()
+
+
+def test_the_last_worker_is_never_kept_waiting():
+    """While no other is ready a restart waits 100 ms at most."""
+    with Server({"workers": 1, "routes": two_routes(kit_route("/crash", "exit", n=3))}, errors=["ended"]) as s:
+        for _ in range(12):
+            with s.client() as c:
+                c.send(get("/crash"))
+                c.expect_closed(2, reset_allowed=True)
+            start = time.monotonic()
+            assert s.get().status == 200
+            assert time.monotonic() - start < 1.0 * proc.scale()
+        assert proc.cpu_seconds(s.pid) < 1.0 * proc.scale()
 
 
 def test_failing_fork_is_tried_again():
@@ -564,7 +580,7 @@ def test_ipv6_and_several_listeners():
             probe.bind(("::1", 0))
     except OSError:
         raise build.Skip("no IPv6 here") from None
-    with Server({"workers": 2, "listen": ["127.0.0.1:0", "[::1]:0", {"address": "127.0.0.1:0", "backlog": 16}],
+    with Server({"workers": 2, "listen": ["127.0.0.1:0", "[::1]:0", {"address": "127.0.0.2:0", "backlog": 16}],
                  "routes": two_routes(kit_route("/facts", "facts"))}) as s:
         assert len(s.addresses) == 3, s.addresses
         for address in s.addresses:

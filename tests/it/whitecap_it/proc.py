@@ -26,7 +26,7 @@ def pause(seconds):
 
 
 def wait_until(condition, what, seconds=10.0):
-    """The first true value of condition(); Timeout when there is none in time."""
+    """The first true value of condition(); Timeout when there is none in time.  what: text, or a call that gives it."""
     deadline = time.monotonic() + seconds * scale()
     step = 0.001
     while True:
@@ -34,7 +34,7 @@ def wait_until(condition, what, seconds=10.0):
         if value:
             return value
         if time.monotonic() >= deadline:
-            raise Timeout("not within %.1f s: %s" % (seconds * scale(), what))
+            raise Timeout("not within %.1f s: %s" % (seconds * scale(), what() if callable(what) else what))
         pause(step)
         step = min(step * 1.5, 0.03)
 

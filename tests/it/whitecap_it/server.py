@@ -61,7 +61,7 @@ class Log:
     def wait(self, pattern, count=1, since=0, seconds=10.0):
         """The count-th match of the pattern."""
         return proc.wait_until(lambda: len(self.find(pattern, since)) >= count and self.find(pattern, since),
-                               "%d x /%s/ in the log:\n%s" % (count, pattern, self.tail()), seconds)[count - 1]
+                               lambda: "%d x /%s/ in the log:\n%s" % (count, pattern, self.tail()), seconds)[count - 1]
 
     def tail(self, count=30):
         return "\n".join(self.lines[-count:])
@@ -174,8 +174,8 @@ class Server:
             self.write_config(**changes)
         before, old = self.generation(), set(self.workers())
         self.kill(signal.SIGHUP)
-        proc.wait_until(lambda: self.generation() > before, "generation after %d:\n%s" % (before, self.log.tail()),
-                        seconds)
+        proc.wait_until(lambda: self.generation() > before,
+                        lambda: "generation after %d:\n%s" % (before, self.log.tail()), seconds)
         proc.wait_until(lambda: not old & set(self.workers()), "old workers gone", seconds)
 
     def reload_refused(self, pattern, seconds=15.0):
@@ -200,7 +200,16 @@ class Server:
         os.kill(pid, number)
         proc.wait_until(lambda: pid not in self.workers() and len(self.workers()) == count,
                         "worker %d replaced" % pid)
+        self.wait_set_up()
         return since
+
+    def wait_set_up(self):
+        """Until every worker has what it was forked with behind it: a loop of its own, its rights."""
+        def is_set_up(pid):
+            targets = proc.fd_targets(pid).values()
+            return any("eventpoll" in t for t in targets) and not any("scoreboard" in t for t in targets)
+
+        proc.wait_until(lambda: all(map(is_set_up, self.workers())), "workers set up")
 
     def expect_end(self, pid):
         """The log may say at level error how this worker ended."""
@@ -255,9 +264,10 @@ class Server:
     def __exit__(self, kind, error, _):
         try:
             if kind is None:
-                if self.process.poll() is None:
+                if self.process and self.process.poll() is None:
                     self.stop()
-                self.check_log()
+                if self.log:
+                    self.check_log()
             elif self.log and os.environ.get("WHITECAP_IT_VERBOSE"):
                 print(self.log.tail())
         finally:
