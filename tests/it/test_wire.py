@@ -2,12 +2,12 @@
 """The wire cases of tests/http/given.json, whole and cut."""
 import concurrent.futures
 
-from whitecap_it import Server, rules, wire_routes
+from whitecap_it import Server, rules
 from whitecap_it import wire
 
 
 def run_given(workers):
-    with Server({"workers": workers, "routes": wire_routes()}) as s:
+    with Server({"workers": workers}) as s:
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             results = list(pool.map(lambda c: rules.run_case(c, "127.0.0.1", s.port), wire.load_cases()))
         failed = ["%s %s: %s" % (r["level"], r["id"], r["reason"]) for r in results if not r["ok"]]
@@ -15,7 +15,7 @@ def run_given(workers):
 
 
 def run_scripts(make):
-    with Server({"routes": wire_routes()}) as s:
+    with Server() as s:
         failures = wire.play(s.address, make(wire.load_cases()))
         assert not failures, "%d:\n%s" % (len(failures), "\n".join(failures[:40]))
 

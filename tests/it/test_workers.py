@@ -454,7 +454,8 @@ def test_restarts_slow_down_while_another_worker_serves():
         assert 3 <= deaths <= 10, "%d deaths" % deaths
         assert proc.cpu_seconds(s.pid) < 0.5 * proc.scale()
         begin = time.monotonic()
-        s.stop()
+        s.kill(signal.SIGTERM)
+        assert s.wait_exit() == 0
         assert time.monotonic() - begin < 1.5 * proc.scale()
 
 

@@ -70,17 +70,6 @@ static int do_ok(struct wc_request *req, struct kit *kit)
 	return wc_reply(req, 200, "ok", 2);
 }
 
-/* "hello world!" at "/" alone. */
-static int do_root(struct wc_request *req, struct kit *kit)
-{
-	struct wc_span path = wc_path(req);
-
-	(void)kit;
-	if (path.len != 1 || *path.ptr != '/')
-		return wc_reply(req, 404, "", 0);
-	return wc_reply(req, 200, "hello world!", 12);
-}
-
 /* Everything the server says of the request, one fact a line. */
 static int do_facts(struct wc_request *req, struct kit *kit)
 {
@@ -388,7 +377,6 @@ static const struct action {
 	int (*act)(struct wc_request *req, struct kit *kit);
 } actions[] = {
 	{"ok", do_ok},
-	{"root", do_root},
 	{"facts", do_facts},
 	{"who", do_who},
 	{"block", do_block},

@@ -3,4 +3,4 @@
 from .build import Skip, needs_plain, needs_program, needs_root, sanitized, version_handler
 from .client import Client, Response, connect, get, post, request, rules
 from .proc import Timeout, pause, wait_until
-from .server import Server, kit_route, run, wire_routes
+from .server import Server, kit_route, run

@@ -36,11 +36,6 @@ def kit_route(path, do, **options):
     return route
 
 
-def wire_routes():
-    """What the wire cases ask for: "hello world!" at "/" alone, echo, 404 elsewhere."""
-    return [kit_route("/", "root"), {"path": "/echo", "handler": "echo"}]
-
-
 class Log:
     """The server's log, read by a thread so that its pipe never fills."""
 
