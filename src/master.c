@@ -81,6 +81,7 @@ static void stop(struct master *master, void (*end)(struct row *))
 {
 	master->stopping = true;
 	master->status.state = MASTER_STOPPING;
+	atomic_store(&master->rows.scoreboard->stopping, 1);
 	each_row(master, NULL, end);
 	/* The workers have the listeners still, and take what is in their queues. */
 	for (struct generation *generation = master->all; generation; generation = generation->next)
@@ -89,7 +90,7 @@ static void stop(struct master *master, void (*end)(struct row *))
 
 static void on_stop(struct master *master)
 {
-	stop(master, master->stopping ? row_kill : row_drain);
+	stop(master, master->stopping ? row_kill : row_stop);
 }
 
 static void on_stop_now(struct master *master)
@@ -378,7 +379,8 @@ static void hurry(struct master *master)
 {
 	struct generation *active = master->active;
 	struct row *trying = NULL;
-	bool coming = count_rows(master, active, SLOT_STARTING) > 0;
+	bool coming = count_rows(master, active, SLOT_STARTING) > 0 ||
+		      count_rows(master, active, SLOT_FAILING) > 0;
 
 	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++) {
 		struct row *row = &master->rows.row[i];
@@ -549,7 +551,8 @@ static int open_all(struct master *master, const struct child_roles *roles)
 	rows->scoreboard = scoreboard_open(&master->scoreboard_fd);
 	if (!master->options.test)
 		master->pool = listener_pool_new();
-	if (!master->loop || !rows->scoreboard || (!master->pool && !master->options.test)) {
+	if (!master->loop || !rows->scoreboard || (!master->pool && !master->options.test) ||
+	    exchange_open(&rows->exchange) < 0) {
 		fprintf(stderr, "whitecap: cannot start: %s\n", strerror(errno));
 		return -1;
 	}
@@ -571,6 +574,7 @@ static void close_all(struct master *master)
 		scoreboard_close(master->rows.scoreboard, master->scoreboard_fd);
 	if (master->pool)
 		listener_pool_free(master->pool);
+	exchange_close(&master->rows.exchange);
 	pidfile_close(&master->pidfile);
 	free(master->status.reload_error);
 }
@@ -587,7 +591,7 @@ static void serve(struct master *master)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	ev_run(master->loop, 0);
-	if (!master->options.test)
+	if (!master->options.test && master->exit_code == MASTER_OK)
 		log_info("stopped");
 }
 
@@ -601,6 +605,7 @@ int master_main(const struct master_options *options, const struct child_roles *
 	master->options = *options;
 	master->exit_code = options->test ? MASTER_FAILED : MASTER_OK;
 	master->scoreboard_fd = -1;
+	master->rows.exchange = (struct exchange){-1, -1};
 	master->pidfile.fd = -1;
 	log_set_role("master");
 	if (open_all(master, roles) == 0) {
