@@ -62,7 +62,7 @@ void *arena_alloc(struct arena *arena, size_t size)
 	size_t align = alignof(max_align_t);
 	struct arena_block *block = arena->block;
 
-	if (size > arena->limit || arena->used + size > arena->limit)
+	if (size > PTRDIFF_MAX || arena->used + size > arena->limit)
 		goto overflow;
 	size = (size + align - 1) & ~(align - 1);
 	if (block->size - block->used < size) {

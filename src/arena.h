@@ -14,7 +14,7 @@ struct arena_block;
 struct arena {
 	struct arena_block *block;  /* the one in use; earlier ones are linked behind it */
 	struct arena_block *spare;  /* kept over a reset, or NULL */
-	size_t used;                /* octets handed out since the reset, blocks' ends included */
+	size_t used;                /* octets handed out since the reset, each rounded up */
 	size_t limit;               /* of `used` */
 	bool overflow;              /* sticky until the reset: something did not fit */
 };

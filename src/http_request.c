@@ -444,7 +444,7 @@ static enum http_progress head_error(struct http_request *request, char *buf, si
 		return feed_head(request, buf, len);
 	}
 	if (error == HPE_HEADER_OVERFLOW)
-		refuse(request, request->field_count == 0 ? 414 : 431);
+		refuse(request, memchr(buf + request->start, '\n', pos - request->start) ? 431 : 414);
 	else
 		refuse(request, 400);
 	return HTTP_BAD;

@@ -102,7 +102,8 @@ size_t http_response_head(char *out, const struct http_head *head)
 bool http_is_field_name(const char *name, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
-		if (name[i] <= ' ' || name[i] == 127 || strchr("\"(),/:;<=>?@[\\]{}", name[i]))
+		if (name[i] <= ' ' || (unsigned char)name[i] >= 127 ||
+		    strchr("\"(),/:;<=>?@[\\]{}", name[i]))
 			return false;
 	return len > 0;
 }
