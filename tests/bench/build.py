@@ -29,6 +29,12 @@ def build_loop(folder):
     return path
 
 
+def build_seed(folder):
+    path = os.path.join(folder, "seed.so")
+    run("cc", "-shared", "-fPIC", "-o", path, os.path.join(HERE, "seed.c"))
+    return path
+
+
 def build_whitecap():
     """A build as a user gets it.  It stays, so that the next run is quick."""
     folder = os.path.join(ROOT, "build/bench")

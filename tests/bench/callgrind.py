@@ -13,10 +13,11 @@ import socket
 import tempfile
 from typing import NamedTuple
 
-import processes
-from processes import Server, Trouble, descendants, free_port
+from build import build_seed
+from processes import Server, Trouble, descendants, free_port, read_file
 from scenarios import bid_request, get
 from servers import bidder_options, whitecap_command, whitecap_config
+from symbols import HandlerSymbols, readable
 
 WARM, COUNTED = 64, 960
 ROUTES = {"/": ("hello", {}), "/echo": ("echo", {}), "/bid": ("bidder", bidder_options())}
@@ -71,39 +72,26 @@ class Client:
         self.data += got
 
 
-def read_costs(path):
+def read_costs(path, handlers):
     """Function → its own instructions, from a file of callgrind's."""
-    names, costs = {}, collections.Counter()
-    function = thing = None
-    skip = False
+    costs = collections.Counter()
+    function = thing = ""
+    of_called = False
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             if line.startswith("ob="):
-                thing = named(names, "ob", line[3:])
+                thing = line[3:].strip()
             elif line.startswith("fn="):
-                function = readable(named(names, "fn", line[3:]), thing)
-            elif line.startswith(("cfn=", "cob=")):
-                named(names, line[1:3], line[4:])
+                function = readable(line[3:].strip(), thing)
             elif line.startswith("calls="):
-                skip = True  # the next line is what the called function cost
-            elif line[0] in "0123456789+-*":
-                if not skip:
-                    costs[function] += int(line.split()[1])
-                skip = False
+                of_called = True  # the next line is what the called function cost
+            elif line.startswith("0x"):
+                if not of_called:
+                    address, _, cost = line.split()
+                    name = thing == "???" and handlers.find(int(address, 16))
+                    costs[name or function] += int(cost)
+                of_called = False
     return costs
-
-
-def named(names, space, text):
-    """callgrind writes "(7) name" the first time, "(7)" from then on."""
-    number, _, name = text.strip().partition(" ")
-    return names.setdefault((space, number), name)
-
-
-def readable(function, thing):
-    """Code without symbols goes under its file's name; copies made by the compiler are one."""
-    if function.startswith("0x") or function == "???":
-        return f"in {os.path.basename(thing or '?')}"
-    return re.sub(r"(\.(part|constprop|isra|cold)\.?\d*)+$|'\d+$", "", function)
 
 
 def worker_of(server):
@@ -113,31 +101,34 @@ def worker_of(server):
     return children[0]
 
 
-def count_run(build, plan):
+def count_run(directory, plan):
     """Costs of the worker's whole life, in which it answers plan's requests: (kind, count)."""
     with tempfile.TemporaryDirectory(prefix="profile-") as folder:
         port = free_port()
-        config = whitecap_config(build, port, 1, ROUTES)
-        command = ["valgrind", "--tool=callgrind", "--quiet",
+        config = whitecap_config(directory, port, 1, ROUTES)
+        seed = build_seed(folder)
+        command = ["env", f"LD_PRELOAD={seed}", "valgrind", "--tool=callgrind", "--quiet", "--dump-instr=yes",
+                   "--compress-pos=no", "--compress-strings=no",
                    f"--callgrind-out-file={folder}/out.%p",
-                   *whitecap_command(build, folder, config)]
+                   *whitecap_command(directory, folder, config)]
         with Server(command, port, log=os.path.join(folder, "log")) as server:
             worker = worker_of(server)
+            handlers = HandlerSymbols(worker, directory)
             with contextlib.closing(Client(port)) as client:
                 for kind, count in plan:
                     client.play(kind, count)
             server.stop()
         output = os.path.join(folder, f"out.{worker}")
         if not os.path.exists(output):
-            raise Trouble(f"callgrind left no figures:\n{processes.read_file(server.log)[-2000:]}")
-        return read_costs(output)
+            raise Trouble(f"callgrind left no figures:\n{read_file(server.log)[-2000:]}")
+        return read_costs(output, handlers)
 
 
-def count_instructions(build, kinds=KINDS):
+def count_instructions(directory, kinds=KINDS):
     """Name of the kind → function → instructions per request."""
     base_plan = [(kind, WARM) for kind in KINDS.values()]
-    base = count_run(build, base_plan)
-    return {name: per_request(count_run(build, base_plan + [(kind, COUNTED)]), base)
+    base = count_run(directory, base_plan)
+    return {name: per_request(count_run(directory, base_plan + [(kind, COUNTED)]), base)
             for name, kind in kinds.items()}
 
 

@@ -56,7 +56,7 @@ def describe_build(build):
     return {
         "compiler": first_line(*compiler, "--version"),
         "flags": code_flags(build),
-        "libc": first_line("ldd", "--version"),
+        "libc": first_line("ldd", "--version").split()[-1],
         **{name: header_version(compiler, *where) for name, where in MACROS.items()},
         "valgrind": first_line("valgrind", "--version"),
         "machine": " ".join([os.uname().machine, *(f for f in CPU_FEATURES if f in known)]),
@@ -84,7 +84,8 @@ def differences(description):
     entries = [{key: entry["build"].get(key) for key in description
                 if entry["build"].get(key) != description[key]} for entry in load()]
     nearest = min(entries, key=len, default={})
-    return [f"{key}: recorded with {was}, here {description[key]}" for key, was in nearest.items()]
+    return [f"{key} {was} is on record, here it is {description[key]}"
+            for key, was in nearest.items()]
 
 
 def abridge(functions):

@@ -11,7 +11,7 @@ import sys
 
 PER_ADDRESS = 5000  # connections from one source address: well inside the range of local ports
 TOGETHER = 128
-BIND_ADDRESS_NO_PORT = 24  # IP_BIND_ADDRESS_NO_PORT: connect() picks the port, bind() does not search
+BIND_ADDRESS_NO_PORT = 24  # connect() picks the port; bind() would search all connections
 REQUEST = b"GET / HTTP/1.1\r\nHost: bench\r\n\r\n"
 
 

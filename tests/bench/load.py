@@ -12,7 +12,7 @@ ERRORS = ("connect", "read", "write", "timeout", "status")
 
 
 def run_wrk(port, request_file, depth, connections, seconds, cpus):
-    """One run.  Returns wrk's figures, latencies in µs; with pipelining they are of a whole batch."""
+    """One run.  Returns wrk's figures; latencies in µs, with pipelining of a whole batch."""
     environment = dict(os.environ, BENCH_REQUEST=request_file, BENCH_DEPTH=str(depth),
                        BENCH_CONNECTIONS=str(connections))
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency",
@@ -43,7 +43,8 @@ class Idle:
 
     def __enter__(self):
         if self.count:
-            command = [sys.executable, os.path.join(HERE, "idle.py"), str(self.port), str(self.count)]
+            command = [sys.executable, os.path.join(HERE, "idle.py"), str(self.port),
+                       str(self.count)]
             with affinity(self.cpus):
                 self.process = subprocess.Popen(command, stdin=subprocess.PIPE,
                                                 stdout=subprocess.PIPE, text=True)

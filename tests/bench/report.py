@@ -80,7 +80,8 @@ TARGETS = (
     ("10,000 connections: CPU × none idle", "≤", 1.03,
      first("connections", "whitecap, 10,000", "cpu_to_none_idle")),
     ("bytes per idle connection", "≤", 256, lambda report: report["idle_bytes"]["whitecap"]),
-    ("ms from start to first answer", "≤", 10, lambda report: report["start_ms"]["whitecap"]["median"]),
+    ("ms from start to first answer", "≤", 10,
+     lambda report: report["start_ms"]["whitecap"]["median"]),
 )
 
 

@@ -14,13 +14,14 @@ from measure import LOAD_CPUS, SERVER_CPUS
 from processes import Server, Trouble, free_port, raise_file_limit
 from scenarios import BUSY
 from servers import whitecap_command, whitecap_config, write_file
+from symbols import HandlerSymbols, readable
 
 FREQUENCY = 4999
 KERNEL = "system calls"
 # The C library's wrappers: a few instructions around the system call, and where samples of the way
 # into the kernel and back land.
-WRAPPER = re.compile(r"(_*(libc_)?(GI_)?_*)(send|recv|sendto|recvfrom|sendmsg|recvmsg|readv?|writev?|"
-                     r"epoll_p?wait2?|epoll_ctl|accept4?|close|sys_epoll_wait)$")
+WRAPPER = re.compile(r"_*(libc_)?(GI_)?_*(send|recv|sendto|recvfrom|sendmsg|recvmsg|readv?|"
+                     r"writev?|epoll_p?wait2?|epoll_ctl|accept4?|close)$")
 SAMPLE = re.compile(r"\s*([0-9a-f]+) (.*) \((.*)\)$")
 
 
@@ -33,7 +34,7 @@ class Profile(NamedTuple):
 
 
 def perf_event():
-    """Cycles where the machine counts them, else the kernel's clock; None without a working perf."""
+    """Cycles where the machine counts them, else the kernel's clock; None without perf."""
     with contextlib.suppress(OSError):
         counted = subprocess.run(["perf", "stat", "-e", "instructions", "true"],
                                  capture_output=True, text=True, check=False)
@@ -47,7 +48,7 @@ def perf_event():
     return None
 
 
-def read_samples(path):
+def read_samples(path, handlers):
     """Function → samples; all of the kernel's and of the way there is one."""
     script = subprocess.run(["perf", "script", "-i", path, "-F", "ip,sym,dso"], text=True,
                             capture_output=True, errors="replace", check=False)
@@ -55,16 +56,16 @@ def read_samples(path):
     for match in map(SAMPLE.match, script.stdout.splitlines()):
         if match:
             address, symbol, thing = match.groups()
-            samples[function_name(int(address, 16), symbol, thing)] += 1
+            samples[function_name(int(address, 16), symbol, thing, handlers)] += 1
     if not samples:
         raise Trouble(f"perf took no samples:\n{script.stderr}")
     return samples
 
 
-def function_name(address, symbol, thing):
+def function_name(address, symbol, thing, handlers):
     if address >> 63 or WRAPPER.match(symbol):
         return KERNEL
-    return callgrind.readable("???" if symbol == "[unknown]" else symbol, thing)
+    return handlers.find(address) or readable(symbol, thing)
 
 
 @contextlib.contextmanager
@@ -87,20 +88,26 @@ def profile(build, kind, seconds):
         port = free_port()
         config = whitecap_config(build, port, 1, callgrind.ROUTES)
         command = whitecap_command(build, folder, config)
-        request = write_file(folder, "request", kind.request)
-        samples = os.path.join(folder, "samples")
         with Server(command, port, SERVER_CPUS, os.path.join(folder, "log")) as server:
-            run_wrk(port, request, kind.depth, BUSY, 1, LOAD_CPUS)  # warm
-            before = server.cpu()
-            with recording(event, callgrind.worker_of(server), samples) if event else \
-                    contextlib.nullcontext():
-                figures = run_wrk(port, request, kind.depth, BUSY, seconds, LOAD_CPUS)
-            cpu = server.cpu_since(before)
-        functions = shares_by_samples(read_samples(samples)) if event else \
-            shares_by_instructions(build, kind, cpu.user / (cpu.user + cpu.system))
+            requests, cpu, samples = load_and_sample(server, build, kind, seconds, event, folder)
+    functions = shares_by_samples(samples) if event else \
+        shares_by_instructions(build, kind, cpu.user / (cpu.user + cpu.system))
     return Profile(f"perf, {event}" if event else "callgrind; the sum by the kernel's ticks",
-                   figures["requests"], cpu.total / figures["requests"], sum(functions.values()),
-                   functions)
+                   requests, cpu.total / requests, sum(functions.values()), functions)
+
+
+def load_and_sample(server, build, kind, seconds, event, folder):
+    """Requests, CPU time and, where perf works, samples by function."""
+    request = write_file(folder, "request", kind.request)
+    path = os.path.join(folder, "samples")
+    worker = callgrind.worker_of(server)
+    run_wrk(server.port, request, kind.depth, BUSY, 1, LOAD_CPUS)  # warm
+    before = server.cpu()
+    with recording(event, worker, path) if event else contextlib.nullcontext():
+        figures = run_wrk(server.port, request, kind.depth, BUSY, seconds, LOAD_CPUS)
+    cpu = server.cpu_since(before)
+    samples = read_samples(path, HandlerSymbols(worker, build)) if event else None
+    return figures["requests"], cpu, samples
 
 
 def shares_by_samples(samples):
