@@ -233,6 +233,13 @@ struct acceptor *acceptor_start(struct engine *engine)
 	return acceptor;
 }
 
+bool acceptor_has_room(const struct acceptor *acceptor, unsigned count)
+{
+	uint64_t own = atomic_load_explicit(&acceptor->engine->slot->active, memory_order_relaxed);
+
+	return acceptor->own_limit == UINT64_MAX || own + count <= acceptor->own_limit;
+}
+
 void acceptor_stop(struct acceptor *acceptor)
 {
 	if (!acceptor)

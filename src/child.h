@@ -7,6 +7,7 @@
 #define CHILD_H
 
 #include "config.h"
+#include "exchange.h"
 #include "handler.h"
 #include "scoreboard.h"
 
@@ -19,6 +20,7 @@ struct worker_args {
 	unsigned slot;                       /* its own in the scoreboard */
 	unsigned number;                     /* of the worker, from 0: wc_worker_id() */
 	unsigned generation;
+	struct exchange exchange;            /* shared by all workers; -1: none */
 	int ipc;                             /* its end of the pair with the master */
 	int access_log;                      /* fd, -1 without one */
 };

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
+#include "conn_slab.h"
 #include "engine.h"
 #include "log.h"
 #include "request.h"
@@ -19,62 +21,13 @@
 #include "route.h"
 
 enum {
-	SLAB_CONNS = 64,      /* connections allocated together */
 	COPY_REST_MAX = 8192, /* part of a request that is copied out of the shared read buffer */
 	ARENA_HELD_MAX = 262144, /* arena memory that unsent responses may refer to */
 	READ_MIN = 1024,      /* octets that a read has room for */
 };
 
-struct slab {
-	struct slab *next;
-	struct conn conns[SLAB_CONNS];
-};
-
-static struct slab *slabs;
-static struct conn *free_conns; /* linked by io.data; their io has no callback */
-
 static void conn_process(struct conn *conn, struct request *request);
 static void retire(struct conn *conn);
-
-/* Memory. */
-
-static void conn_put(struct conn *conn)
-{
-	ev_set_cb(&conn->io, NULL);
-	conn->io.data = free_conns;
-	free_conns = conn;
-}
-
-static struct conn *conn_get(void)
-{
-	struct conn *conn;
-
-	if (!free_conns) {
-		struct slab *slab = malloc(sizeof *slab);
-
-		if (!slab)
-			return NULL;
-		slab->next = slabs;
-		slabs = slab;
-		for (size_t i = 0; i < SLAB_CONNS; i++)
-			conn_put(&slab->conns[i]);
-	}
-	conn = free_conns;
-	free_conns = conn->io.data;
-	memset(conn, 0, sizeof *conn);
-	return conn;
-}
-
-void conn_slab_free(void)
-{
-	struct slab *slab;
-
-	while ((slab = slabs)) {
-		slabs = slab->next;
-		free(slab);
-	}
-	free_conns = NULL;
-}
 
 const char *conn_peer_text(const struct conn_peer *peer, char *out)
 {
@@ -155,7 +108,7 @@ static void release(struct conn *conn)
 	}
 }
 
-static void conn_close(struct conn *conn)
+static void drop(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
 
@@ -166,8 +119,13 @@ static void conn_close(struct conn *conn)
 		gauge_add(&engine->slot->busy, -1);
 	close(conn->io.fd);
 	gauge_add(&engine->slot->active, -1);
-	engine_count(engine, COUNTER_close, 1);
-	conn_put(conn);
+	conn_slab_put(conn);
+}
+
+static void conn_close(struct conn *conn)
+{
+	engine_count(conn->io.data, COUNTER_close, 1);
+	drop(conn);
 }
 
 /* Shuts our side and reads on until the client has closed its own, so that no reset loses our last octets. */
@@ -181,7 +139,7 @@ static void linger(struct conn *conn)
 		return;
 	}
 	set_state(conn, CONN_LINGERING);
-	timeout_start(&conn->timeout, engine->draining ? &engine->drain_linger : &engine->linger,
+	timeout_start(&conn->timeout, engine->mode != ENGINE_SERVING ? &engine->drain_linger : &engine->linger,
 		      engine->now_ns);
 	watch(conn, EV_READ);
 }
@@ -363,7 +321,7 @@ static void rest(struct conn *conn, struct request *request)
 		else
 			reset_current(engine);
 		set_state(conn, CONN_IDLE);
-		if (engine->draining) {
+		if (engine->mode == ENGINE_CLOSING) {
 			retire(conn);
 			return;
 		}
@@ -418,8 +376,10 @@ static void send_continue(struct engine *engine, struct request *request)
 	if (request->http.head_len == 0 || !request->http.expect_continue)
 		return;
 	request->http.expect_continue = false;
-	if (request->http.body_len == 0)
-		output_copy(&engine->output, line, sizeof line - 1);
+	if (request->http.body_len > 0 || request->continued)
+		return;
+	request->continued = true;
+	output_copy(&engine->output, line, sizeof line - 1);
 }
 
 /* The request at pos has been answered: on to the next one. */
@@ -594,30 +554,75 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 	by_state[conn->state](conn);
 }
 
+static void conn_init(struct conn *conn, struct engine *engine, int fd)
+{
+	ev_io_init(&conn->io, on_io, fd, EV_READ);
+	conn->io.data = engine;
+}
+
 int conn_open(struct engine *engine, int fd, const struct conn_peer *peer, unsigned listener)
 {
-	struct conn *conn = conn_get();
+	struct conn *conn = conn_slab_get();
 
 	if (!conn) {
 		close(fd);
 		return -1;
 	}
-	ev_io_init(&conn->io, on_io, fd, EV_READ);
-	conn->io.data = engine;
+	conn_init(conn, engine, fd);
 	conn->peer = *peer;
 	conn->listener = (uint16_t)listener;
-	ev_io_start(engine->loop, &conn->io);
+	watch(conn, EV_READ);
 	timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
 	engine_count(engine, COUNTER_accept, 1);
 	return 0;
 }
 
-/* Timeouts and draining. */
+/* Moving. */
 
-static struct conn *conn_of(struct timeout *timeout)
+struct conn *conn_take_over(struct engine *engine, int fd)
 {
-	return (struct conn *)((char *)timeout - offsetof(struct conn, timeout));
+	struct conn *conn = conn_slab_get();
+
+	if (!conn)
+		return NULL;
+	conn_init(conn, engine, fd);
+	gauge_add(&engine->slot->active, 1);
+	engine_count(engine, COUNTER_moved_in, 1);
+	return conn;
 }
+
+void conn_resume(struct conn *conn, struct request *request)
+{
+	struct engine *engine = conn->io.data;
+
+	conn->request = request;
+	if (!request) {
+		watch(conn, EV_READ);
+		timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
+		if (conn->unlisted)
+			retire(conn);
+		return;
+	}
+	request->conn = conn;
+	if (request->out_count > 0) {
+		set_state(conn, CONN_SENDING);
+		watch(conn, EV_WRITE);
+		timeout_start(&conn->timeout, &engine->send, engine->now_ns);
+	} else {
+		conn_process(conn, request);
+	}
+}
+
+void conn_forget(struct conn *conn)
+{
+	struct engine *engine = conn->io.data;
+
+	/* Else its next event would make libev rebuild its whole set. */
+	epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, conn->io.fd, NULL);
+	drop(conn);
+}
+
+/* Timeouts and draining. */
 
 /* An idle connection is to go: a request that is already here is answered first. */
 static void retire(struct conn *conn)
@@ -636,13 +641,13 @@ void conn_on_keepalive_expired(struct timeout *timeout, void *data)
 	struct engine *engine = data;
 
 	engine_count(engine, COUNTER_timeout_keepalive, 1);
-	retire(conn_of(timeout));
+	retire(conn_of_timeout(timeout));
 }
 
 void conn_on_request_expired(struct timeout *timeout, void *data)
 {
 	struct engine *engine = data;
-	struct conn *conn = conn_of(timeout);
+	struct conn *conn = conn_of_timeout(timeout);
 
 	timeout_stop(timeout);
 	engine_count(engine, COUNTER_timeout_request, 1);
@@ -655,7 +660,7 @@ void conn_on_request_expired(struct timeout *timeout, void *data)
 void conn_on_handler_expired(struct timeout *timeout, void *data)
 {
 	struct engine *engine = data;
-	struct conn *conn = conn_of(timeout);
+	struct conn *conn = conn_of_timeout(timeout);
 	struct request *request = conn->request, *next = request;
 	const struct route *route = request->route;
 
@@ -685,28 +690,25 @@ void conn_on_send_expired(struct timeout *timeout, void *data)
 
 	engine_count(engine, COUNTER_timeout_send, 1);
 	errno = ETIMEDOUT;
-	send_failed(conn_of(timeout));
+	send_failed(conn_of_timeout(timeout));
 }
 
 void conn_on_linger_expired(struct timeout *timeout, void *data)
 {
 	(void)data;
-	conn_close(conn_of(timeout));
+	conn_close(conn_of_timeout(timeout));
 }
 
 void conn_close_all(void)
 {
-	for (struct slab *slab = slabs; slab; slab = slab->next)
-		for (size_t i = 0; i < SLAB_CONNS; i++)
-			if (ev_cb(&slab->conns[i].io))
-				conn_close(&slab->conns[i]);
+	conn_slab_each(conn_close);
 }
 
 void conn_drain_all(struct engine *engine)
 {
 	struct timeout *ring = &engine->keepalive.ring;
 
-	engine->draining = true;
+	engine->mode = ENGINE_CLOSING;
 	while (ring->next != ring)
-		retire(conn_of(ring->next));
+		retire(conn_of_timeout(ring->next));
 }

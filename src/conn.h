@@ -9,6 +9,7 @@
 #include <ev.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -44,6 +45,8 @@ struct conn {
 	uint8_t state;           /* enum conn_state */
 	bool closing;            /* after the output that is due */
 	bool linger;             /* then wait for the client to close its side */
+	bool unlisted;           /* its listener is no more: closed after its request */
+	uint16_t moves;          /* how often it was taken over */
 	struct conn_peer peer;
 };
 
@@ -56,13 +59,25 @@ int conn_open(struct engine *engine, int fd, const struct conn_peer *peer, unsig
 /* A pending request of the connection has been answered by its handler. */
 void conn_answered(struct conn *conn);
 
-/* Begins to drain: idle connections with nothing to read are closed, others answer and close. */
+/* Closes idle connections with nothing to read, and has the others close after their answers. */
 void conn_drain_all(struct engine *engine);
-
 void conn_close_all(void);
 
-/* Frees the memory of connections; all must be closed. */
-void conn_slab_free(void);
+/* Moving; see conn_move.h. */
+
+/* The connection has been given to another process: nothing of it stays here. */
+void conn_forget(struct conn *conn);
+
+/* A connection that comes from another process, counted.  Its fields are the caller's to set.  NULL: no memory. */
+struct conn *conn_take_over(struct engine *engine, int fd);
+
+/* Goes on with it, in the middle of `request` unless that is NULL. */
+void conn_resume(struct conn *conn, struct request *request);
+
+static inline struct conn *conn_of_timeout(struct timeout *timeout)
+{
+	return (struct conn *)((char *)timeout - offsetof(struct conn, timeout));
+}
 
 /* As wc_peer(): "192.0.2.1:4711"; out has CONN_PEER_TEXT octets. */
 enum { CONN_PEER_TEXT = INET6_ADDRSTRLEN + 9 };

@@ -26,14 +26,22 @@ struct routes;
 #define ENGINE_LINGER_NS 10000000000ull
 #define ENGINE_DRAIN_LINGER_NS 1000000000ull
 
+enum engine_mode {
+	ENGINE_SERVING,
+	ENGINE_GIVING,  /* to leave: connections go to other workers */
+	ENGINE_CLOSING, /* to leave: connections are closed after their answers */
+};
+
 struct engine {
 	struct ev_loop *loop;
+	int epoll_fd; /* of the loop */
 	uint64_t now_ns; /* CLOCK_MONOTONIC when the loop woke up */
 	const struct worker_args *args;
 	const struct config *config;
 	struct scoreboard_slot *slot;
 	struct http_limits limits;
 	struct routes *routes;
+	uint64_t *listener_ids;   /* exchange_listener_id() of the configuration's listeners */
 	struct access_log *access_log; /* NULL: off */
 
 	struct request_pool *pool;
@@ -44,7 +52,7 @@ struct engine {
 	struct output output;
 
 	struct timeout_list keepalive, request, send, linger, drain_linger;
-	bool draining;
+	enum engine_mode mode;
 
 	time_t date_at;
 	char date[HTTP_DATE_LEN + 1];

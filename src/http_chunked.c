@@ -156,3 +156,22 @@ enum http_progress http_chunked_feed(struct http_request *request, char *buf, si
 	*used = request->fed;
 	return state == BAD ? HTTP_BAD : HTTP_MORE;
 }
+
+int http_chunked_restore(struct http_request *request, size_t len, uint8_t state, uint8_t digits,
+			 uint64_t left, uint32_t overhead)
+{
+	uint64_t body = len - request->head_len, limit = request->limits->body_size;
+
+	if (state >= WHOLE || digits > 16 || body > limit)
+		return -1;
+	/* A size that is still being read is checked when it is whole. */
+	if (state != SIZE && left > limit - body)
+		return -1;
+	request->chunk_state = state;
+	request->chunk_digits = digits;
+	request->chunk_left = left;
+	request->chunk_overhead = overhead;
+	request->body_len = body;
+	request->fed = (uint32_t)len;
+	return 0;
+}

@@ -113,6 +113,7 @@ static void clear(struct request *request)
 	request->fields_cap = sizeof request->fields_first;
 	request->reason.ptr = NULL;
 	request->cancel = NULL;
+	request->continued = false;
 	request->state = REQUEST_READING;
 	request->received_ns = request->deadline_ns = 0;
 	request->route = NULL;
@@ -174,6 +175,7 @@ int request_copy_rest(struct request *to, const struct request *from)
 	memcpy(to->buf, from->buf + from->pos, rest);
 	to->len = rest;
 	to->received_ns = from->received_ns;
+	to->continued = from->continued;
 	memcpy(&to->http, &from->http,
 	       sizeof to->http + from->http.field_count * sizeof(struct http_field));
 	return 0;

@@ -61,6 +61,7 @@ struct request {
 	uint64_t handled_ns;          /* when the handler was called */
 
 	struct answer answer;
+	bool continued;               /* 100 (Continue) was sent */
 	const char *mistake;          /* the handler's first one: the answer will be 500 */
 	char *fields;                 /* ready lines */
 	size_t fields_len, fields_cap;

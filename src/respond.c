@@ -34,7 +34,7 @@ static enum http_connection connection_field(const struct conn *conn, const stru
 /* A draining worker closes after the last request that it has read. */
 static bool is_last(const struct engine *engine, const struct request *request)
 {
-	return engine->draining && request->pos + request->used == request->len;
+	return engine->mode == ENGINE_CLOSING && request->pos + request->used == request->len;
 }
 
 /* Puts head and body into the output. */
@@ -119,6 +119,8 @@ static void decide_keep_alive(struct conn *conn, const struct request *request)
 
 	conn->served++;
 	conn->closing = !request->http.keep_alive;
+	if (conn->unlisted)
+		conn->closing = conn->linger = true;
 	if (limit && conn->served >= limit) {
 		engine_count(engine, COUNTER_max_keepalive, 1);
 		conn->closing = conn->linger = true;

@@ -119,6 +119,7 @@ static int run_role(const struct launch *launch)
 		.slot = row->slot,
 		.number = row->number == ROW_PROVER ? 0 : row->number,
 		.generation = generation->number,
+		.exchange = row->number == ROW_PROVER ? (struct exchange){-1, -1} : row->rows->exchange,
 		.ipc = launch->ipc,
 		.access_log = generation->access_log,
 	};
@@ -146,7 +147,7 @@ static int *fds_to_keep(const struct row *row, int ipc, size_t *count)
 {
 	const struct generation *generation = row->generation;
 	size_t listeners = generation->listeners.count;
-	int *keep = calloc(listeners + generation->image_count + 3, sizeof *keep);
+	int *keep = calloc(listeners + generation->image_count + 5, sizeof *keep);
 	size_t n = 0;
 
 	if (!keep)
@@ -154,6 +155,8 @@ static int *fds_to_keep(const struct row *row, int ipc, size_t *count)
 	keep[n++] = ipc;
 	keep[n++] = log_fd();
 	keep[n++] = generation->access_log;
+	keep[n++] = row->rows->exchange.give;
+	keep[n++] = row->rows->exchange.take;
 	for (size_t i = 0; i < listeners; i++)
 		keep[n++] = generation->listeners.fds[i];
 	for (size_t i = 0; i < generation->image_count; i++)
@@ -540,6 +543,15 @@ void row_drain(struct row *row)
 {
 	if (row->state != SLOT_EMPTY)
 		feed(row, SLOT_DRAIN, NULL);
+}
+
+/* One that leaves already is asked again: now it has to close what it could have given away. */
+void row_stop(struct row *row)
+{
+	if (row->state == SLOT_DRAINING)
+		kill(row->pid, SIGTERM);
+	else
+		row_drain(row);
 }
 
 void row_kill(struct row *row)

@@ -41,6 +41,7 @@ struct rows {
 	struct ev_loop *loop;
 	struct scoreboard *scoreboard;
 	const struct child_roles *roles;
+	struct exchange exchange; /* that all workers share; kept open by the master */
 	void (*forget)(void *data); /* in a child: stop the master's watchers */
 	void *data;
 	struct row row[SCOREBOARD_SLOTS]; /* row 0 stays empty: that slot is the master's */
@@ -60,6 +61,7 @@ unsigned rows_free(const struct rows *rows);
 bool row_is_wanted(const struct row *row);
 
 void row_drain(struct row *row); /* it may finish its work */
+void row_stop(struct row *row);  /* it may finish its work, but nobody goes on after it */
 void row_kill(struct row *row);  /* it may not */
 void row_go(struct row *row);    /* its generation serves */
 void row_hurry(struct row *row); /* no other worker is ready: shorten its pause */

@@ -10,6 +10,8 @@ static void arm(struct timeout_list *list, uint64_t now_ns)
 	uint64_t due = list->ring.next->since_ns + list->length_ns;
 	double after = due > now_ns ? (double)(due - now_ns) / 1e9 : 0;
 
+	list->armed_since_ns = list->ring.next->since_ns;
+	ev_timer_stop(list->loop, &list->timer);
 	ev_timer_set(&list->timer, after, 0.);
 	ev_timer_start(list->loop, &list->timer);
 }
@@ -60,15 +62,19 @@ void timeout_stop(struct timeout *timeout)
 
 void timeout_start(struct timeout *timeout, struct timeout_list *list, uint64_t since_ns)
 {
-	struct timeout *newest;
+	struct timeout *before;
 
 	timeout_stop(timeout);
-	newest = list->ring.prev;
+	before = list->ring.prev;
+	while (before != &list->ring && before->since_ns > since_ns)
+		before = before->prev;
 	timeout->list = list;
 	timeout->since_ns = since_ns;
-	timeout->prev = newest;
-	timeout->next = &list->ring;
-	newest->next = list->ring.prev = timeout;
-	if (list->length_ns > 0 && !ev_is_active(&list->timer))
-		arm(list, since_ns);
+	timeout->prev = before;
+	timeout->next = before->next;
+	timeout->next->prev = before->next = timeout;
+	/* An armed timer that comes too early looks again. */
+	if (list->length_ns > 0 &&
+	    (!ev_is_active(&list->timer) || since_ns < list->armed_since_ns))
+		arm(list, list->now(list->data));
 }

@@ -13,18 +13,29 @@
 #include "acceptor.h"
 #include "access_log.h"
 #include "conn.h"
+#include "conn_move.h"
+#include "conn_slab.h"
 #include "engine.h"
 #include "ipc.h"
 #include "log.h"
 #include "request.h"
 #include "route.h"
 
+#define LOOK_AGAIN 0.001 /* seconds until a full exchange is tried again */
+#define NO_ROOM 0.1      /* seconds until there may be free descriptors */
+#define FIRST_SHARE 0.8  /* of timeouts.drain: then connections are closed */
+#define LAST_SHARE 0.15  /* of timeouts.drain, after that: then the worker goes */
+
+enum { EPOLL_FD_MAX = 1024 }; /* the loop's is opened early, among the first descriptors */
+
 struct worker {
 	struct engine engine;
 	struct acceptor *acceptor;
 	ev_signal term, quit;
 	ev_io ipc;
-	ev_timer deadline;                 /* of the drain */
+	ev_timer deadline;                  /* of the drain */
+	ev_io exchange;
+	ev_timer look_again;                /* for room in the exchange, or for descriptors */
 	struct timeout_list *handler_lists; /* one per length of a route's timeout */
 	size_t handler_list_count;
 };
@@ -51,53 +62,129 @@ static void send_answers(struct engine *engine)
 	}
 }
 
+static uint64_t open_connections(const struct engine *engine)
+{
+	return atomic_load_explicit(&engine->slot->active, memory_order_relaxed);
+}
+
+/* A worker that leaves gives away what is between two events; a full exchange is tried again soon. */
+static void give(struct worker *worker)
+{
+	if (ev_is_active(&worker->look_again) || conn_give_all(&worker->engine))
+		return;
+	ev_timer_set(&worker->look_again, LOOK_AGAIN, 0.);
+	ev_timer_start(worker->engine.loop, &worker->look_again);
+}
+
 /* What libev calls with the events of one wake-up: the clock is read once for all of them. */
 static void on_turn(struct ev_loop *loop)
 {
-	struct engine *engine = ev_userdata(loop);
+	struct worker *worker = ev_userdata(loop);
+	struct engine *engine = &worker->engine;
 
 	engine->now_ns = engine_clock();
 	ev_invoke_pending(loop);
 	send_answers(engine);
-	if (engine->draining && atomic_load_explicit(&engine->slot->active, memory_order_relaxed) == 0)
+	if (engine->mode == ENGINE_SERVING)
+		return;
+	if (engine->mode == ENGINE_GIVING)
+		give(worker);
+	if (open_connections(engine) == 0)
 		ev_break(loop, EVBREAK_ALL);
 }
 
-static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
+static void set_deadline(struct worker *worker, double share)
 {
-	(void)timer, (void)events;
-	log_warn("connections are still open at the end of timeouts.drain; they are closed");
-	ev_break(loop, EVBREAK_ALL);
+	ev_timer_set(&worker->deadline, (double)worker->engine.config->drain_ms / 1000 * share, 0.);
+	ev_timer_start(worker->engine.loop, &worker->deadline);
 }
 
-static void drain(struct worker *worker)
+/* First the rest is closed as politely as can be, then the worker goes, before the master kills it. */
+static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct worker *worker = timer->data;
+	struct engine *engine = &worker->engine;
+
+	(void)events;
+	log_warn("%llu connections are still here near the end of timeouts.drain",
+		 (unsigned long long)open_connections(engine));
+	if (engine->mode == ENGINE_GIVING) {
+		engine_count(engine, COUNTER_lost, open_connections(engine));
+		conn_drain_all(engine);
+		set_deadline(worker, LAST_SHARE);
+	} else {
+		ev_break(loop, EVBREAK_ALL);
+	}
+}
+
+/*
+ * To leave: by the exchange when others will go on, else by closing what is open.  It takes no
+ * more from now on, so that it does not take back what it gives.
+ */
+static void drain(struct worker *worker, bool others_go_on)
 {
 	struct engine *engine = &worker->engine;
 
-	if (engine->draining)
+	if (engine->mode != ENGINE_SERVING)
 		return;
 	acceptor_stop(worker->acceptor);
 	worker->acceptor = NULL;
-	ev_timer_set(&worker->deadline, (double)engine->config->drain_ms / 1000, 0.);
-	ev_timer_start(engine->loop, &worker->deadline);
-	conn_drain_all(engine);
+	ev_io_stop(engine->loop, &worker->exchange);
+	ev_timer_stop(engine->loop, &worker->look_again);
+	set_deadline(worker, FIRST_SHARE);
+	if (others_go_on)
+		engine->mode = ENGINE_GIVING;
+	else
+		conn_drain_all(engine);
 }
 
 static void on_stop_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 {
+	struct worker *worker = watcher->data;
+	const struct worker_args *args = worker->engine.args;
+	bool stopping = atomic_load(&args->scoreboard->stopping);
+
 	(void)loop, (void)events;
-	drain(watcher->data);
+	if (worker->engine.mode == ENGINE_GIVING && stopping)
+		conn_drain_all(&worker->engine);
+	drain(worker, !stopping && args->exchange.give >= 0);
+}
+
+static void on_look_again(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct worker *worker = timer->data;
+
+	(void)events;
+	if (worker->engine.mode == ENGINE_SERVING)
+		ev_io_start(loop, &worker->exchange);
+}
+
+/* Descriptors that come when there is no room for them are closed by the kernel: so look first. */
+static void on_exchange(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct worker *worker = io->data;
+
+	(void)events;
+	if (acceptor_has_room(worker->acceptor, FDPASS_MAX)) {
+		conn_take(&worker->engine);
+		return;
+	}
+	ev_io_stop(loop, io);
+	ev_timer_set(&worker->look_again, NO_ROOM, 0.);
+	ev_timer_start(loop, &worker->look_again);
 }
 
 static void begin(struct worker *worker)
 {
-	if (worker->acceptor || worker->engine.draining)
+	if (worker->acceptor || worker->engine.mode != ENGINE_SERVING)
 		return;
 	worker->acceptor = acceptor_start(&worker->engine);
 	if (!worker->acceptor) {
 		log_error("out of memory for the listeners");
 		exit(EXIT_FAILURE);
 	}
+	if (worker->engine.args->exchange.take >= 0)
+		ev_io_start(worker->engine.loop, &worker->exchange);
 }
 
 static void reopen(struct worker *worker, const struct ipc_message *message)
@@ -123,7 +210,7 @@ static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 	}
 	if (got == 0) { /* the master has died */
 		ev_io_stop(loop, io);
-		drain(worker);
+		drain(worker, false);
 	}
 }
 
@@ -161,6 +248,34 @@ static struct timeout_list *handler_list(struct worker *worker, uint64_t length_
 	return list;
 }
 
+/* The loop's epoll fd, which libev does not tell: the only one of this process. -1: none. */
+static int find_epoll(void)
+{
+	char path[32], target[32];
+	ssize_t len;
+
+	for (int fd = 3; fd < EPOLL_FD_MAX; fd++) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		len = readlink(path, target, sizeof target - 1);
+		target[len > 0 ? len : 0] = '\0';
+		if (strcmp(target, "anon_inode:[eventpoll]") == 0)
+			return fd;
+	}
+	return -1;
+}
+
+static int set_listener_ids(struct engine *engine)
+{
+	const struct config *config = engine->config;
+
+	engine->listener_ids = calloc(config->listen_count + 1, sizeof *engine->listener_ids);
+	if (!engine->listener_ids)
+		return -1;
+	for (size_t i = 0; i < config->listen_count; i++)
+		engine->listener_ids[i] = exchange_listener_id(config->listens[i].address);
+	return 0;
+}
+
 /* The engine without its routes.  -1: no memory. */
 static int engine_init(struct engine *engine, const struct worker_args *args)
 {
@@ -176,9 +291,10 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 			   .body_size = config->body_size},
 		.date_at = -1,
 	};
-	engine->loop = ev_loop_new(EVFLAG_NOENV);
+	engine->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
 	engine->pool = request_pool_new(engine, &engine->limits);
-	if (!engine->loop || !engine->pool || output_init(&engine->output) < 0)
+	engine->epoll_fd = find_epoll();
+	if (!engine->loop || engine->epoll_fd < 0 || !engine->pool || output_init(&engine->output) < 0)
 		return -1;
 	engine->current = request_get(engine->pool, REQUEST_READ_SIZE);
 	if (!engine->current)
@@ -188,9 +304,7 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 	lists_init(engine);
 	if (args->access_log >= 0 && !(engine->access_log = access_log_open(engine, args->access_log)))
 		return -1;
-	ev_set_userdata(engine->loop, engine);
-	ev_set_invoke_pending_cb(engine->loop, on_turn);
-	return 0;
+	return set_listener_ids(engine);
 }
 
 static int open_routes(struct worker *worker, struct err *err)
@@ -246,8 +360,11 @@ static void watch_all(struct worker *worker)
 	ev_signal_init(&worker->term, on_stop_signal, SIGTERM);
 	ev_signal_init(&worker->quit, on_stop_signal, SIGQUIT);
 	ev_io_init(&worker->ipc, on_ipc, worker->engine.args->ipc, EV_READ);
+	ev_io_init(&worker->exchange, on_exchange, worker->engine.args->exchange.take, EV_READ);
 	ev_init(&worker->deadline, on_deadline);
+	ev_init(&worker->look_again, on_look_again);
 	worker->term.data = worker->quit.data = worker->ipc.data = worker;
+	worker->exchange.data = worker->deadline.data = worker->look_again.data = worker;
 	ev_signal_start(loop, &worker->term);
 	ev_signal_start(loop, &worker->quit);
 	ev_io_start(loop, &worker->ipc);
@@ -268,11 +385,13 @@ static void worker_fini(struct worker *worker)
 	struct engine *engine = &worker->engine;
 
 	acceptor_stop(worker->acceptor);
+	engine_count(engine, COUNTER_lost, engine->mode == ENGINE_GIVING ? open_connections(engine) : 0);
 	conn_close_all();
 	send_answers(engine);
 	routes_close(engine->routes);
 	access_log_close(engine->access_log);
 	free(worker->handler_lists);
+	free(engine->listener_ids);
 	output_fini(&engine->output);
 	request_pool_free(engine->pool);
 	conn_slab_free();
@@ -289,6 +408,8 @@ int worker_main(const struct worker_args *args)
 		err_add(&err, "out of memory");
 		return report_failure(args, &err);
 	}
+	ev_set_userdata(worker.engine.loop, &worker);
+	ev_set_invoke_pending_cb(worker.engine.loop, on_turn);
 	watch_all(&worker);
 	if (open_routes(&worker, &err) < 0)
 		return report_failure(args, &err);

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+#include "autoconf.h"
+
+#include "conn_move.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "engine.h"
+#include "exchange.h"
+#include "http_chunked.h"
+#include "log.h"
+#include "output.h"
+#include "request.h"
+
+/* Giving. */
+
+struct shipment {
+	struct exchange_batch batch;
+	struct conn *conns[EXCHANGE_BATCH];
+	struct iovec payload[OUTPUT_IOV + 1];
+};
+
+static struct shipment shipment;
+
+static bool is_movable(const struct conn *conn)
+{
+	switch (conn->state) {
+	case CONN_IDLE:
+	case CONN_READING:
+		return true;
+	case CONN_SENDING:
+		return conn->request->state == REQUEST_READING;
+	default:
+		return false;
+	}
+}
+
+static void describe_peer(const struct conn_peer *peer, struct exchange_record *record)
+{
+	record->family = peer->family;
+	record->port = peer->port;
+	memcpy(record->address, &peer->address, sizeof peer->address);
+}
+
+/* The request in progress: its octets, and how far a chunked body is decoded. Returns the pieces of payload. */
+static int describe_request(const struct conn *conn, struct exchange_record *record,
+			    struct iovec *payload)
+{
+	const struct request *request = conn->request;
+	const struct http_request *http = &request->http;
+	size_t input = conn->closing ? 0 : request->len - request->pos;
+	int pieces = 0;
+
+	record->received_ns = request->received_ns;
+	record->input_len = (uint32_t)input;
+	record->continued = request->continued;
+	if (http->phase == HTTP_PHASE_CHUNKED && input > 0) {
+		record->head_len = http->head_len;
+		record->chunk_left = http->chunk_left;
+		record->chunk_overhead = http->chunk_overhead;
+		record->chunk_state = http->chunk_state;
+		record->chunk_digits = http->chunk_digits;
+	}
+	if (input > 0)
+		payload[pieces++] = (struct iovec){request->buf + request->pos, input};
+	for (int i = 0; i < request->out_count; i++) {
+		payload[pieces++] = request->out[i];
+		record->output_len += (uint32_t)request->out[i].iov_len;
+	}
+	return pieces;
+}
+
+static bool pack(struct engine *engine, struct conn *conn)
+{
+	static const uint8_t states[] = {[CONN_IDLE] = EXCHANGE_IDLE,
+					 [CONN_READING] = EXCHANGE_READING,
+					 [CONN_SENDING] = EXCHANGE_SENDING};
+	struct exchange_record record = {
+		.listener = conn->unlisted ? 0 : engine->listener_ids[conn->listener],
+		.served = conn->served,
+		.moves = (uint16_t)(conn->moves + 1),
+		.state = states[conn->state],
+		.closing = conn->closing,
+		.linger = conn->linger,
+	};
+	int pieces = 0;
+
+	describe_peer(&conn->peer, &record);
+	if (conn->request)
+		pieces = describe_request(conn, &record, shipment.payload);
+	if (!exchange_add(&shipment.batch, conn->io.fd, &record, shipment.payload, pieces))
+		return false;
+	shipment.conns[shipment.batch.count - 1] = conn;
+	return true;
+}
+
+static bool ship(struct engine *engine)
+{
+	bool sent = exchange_send(engine->args->exchange.give, &shipment.batch) == 0;
+	int error = errno;
+
+	exchange_drop(&shipment.batch, false);
+	if (!sent) {
+		errno = error;
+		return false;
+	}
+	for (unsigned i = 0; i < shipment.batch.count; i++)
+		conn_forget(shipment.conns[i]);
+	engine_count(engine, COUNTER_moved_out, shipment.batch.count);
+	return true;
+}
+
+/* Fills one batch from a list, oldest first, and sends it.  1: there may be more; 0: there is none; -1: full. */
+static int give_batch(struct engine *engine, struct timeout_list *list)
+{
+	struct timeout *at;
+
+	exchange_clear(&shipment.batch);
+	for (at = list->ring.next; at != &list->ring; at = at->next) {
+		struct conn *conn = conn_of_timeout(at);
+
+		if (is_movable(conn) && !pack(engine, conn))
+			break;
+	}
+	if (shipment.batch.count == 0) /* not even one: no memfd for it */
+		return at == &list->ring ? 0 : -1;
+	return ship(engine) ? 1 : -1;
+}
+
+bool conn_give_all(struct engine *engine)
+{
+	struct timeout_list *lists[] = {&engine->keepalive, &engine->request, &engine->send};
+
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+		int result;
+
+		while ((result = give_batch(engine, lists[i])) > 0)
+			;
+		if (result < 0)
+			return false;
+	}
+	return true;
+}
+
+/* Taking. */
+
+static int read_payload(const struct exchange_item *item, char *to, size_t from, size_t len)
+{
+	size_t done = 0;
+
+	if (item->payload) {
+		memcpy(to, item->payload + from, len);
+		return 0;
+	}
+	while (done < len) {
+		ssize_t got = pread(item->memfd, to + done, len - done, (off_t)(from + done));
+
+		if (got <= 0 && !(got < 0 && errno == EINTR))
+			return -1;
+		if (got > 0)
+			done += (size_t)got;
+	}
+	return 0;
+}
+
+static int restore_output(struct request *request, const struct exchange_item *item)
+{
+	size_t len = item->record.output_len;
+	char *copy;
+
+	if (len == 0)
+		return 0;
+	request->arena.limit = SIZE_MAX;
+	copy = arena_alloc(&request->arena, len);
+	request->out = arena_alloc(&request->arena, sizeof *request->out);
+	if (!copy || !request->out || read_payload(item, copy, item->record.input_len, len) < 0)
+		return -1;
+	request->out[0] = (struct iovec){copy, len};
+	request->out_count = 1;
+	return 0;
+}
+
+/* A chunked body goes on where it was: the head is parsed again, its decoded part is there. */
+static int restore_chunked(struct request *request, const struct exchange_record *record)
+{
+	struct http_request *http = &request->http;
+	size_t used;
+
+	if (http_request_feed(http, request->buf, record->head_len, &used) != HTTP_MORE ||
+	    http->phase != HTTP_PHASE_CHUNKED)
+		return -1;
+	return http_chunked_restore(http, record->input_len, record->chunk_state,
+				    record->chunk_digits, record->chunk_left,
+				    record->chunk_overhead);
+}
+
+/* NULL: no memory, or a record that makes no sense. */
+static struct request *restore(struct engine *engine, const struct exchange_item *item)
+{
+	const struct exchange_record *record = &item->record;
+	struct request *request = request_get(engine->pool, (size_t)record->input_len + 1);
+
+	if (!request)
+		return NULL;
+	request->received_ns = record->received_ns;
+	request->continued = record->continued;
+	if (read_payload(item, request->buf, 0, record->input_len) < 0)
+		goto fail;
+	request->len = record->input_len;
+	if (record->head_len > 0 && restore_chunked(request, record) < 0)
+		goto fail;
+	if (restore_output(request, item) < 0)
+		goto fail;
+	return request;
+fail:
+	request_put(engine->pool, request);
+	return NULL;
+}
+
+static int listener_of(const struct engine *engine, uint64_t id)
+{
+	for (size_t i = 0; i < engine->config->listen_count; i++)
+		if (engine->listener_ids[i] == id)
+			return (int)i;
+	return -1;
+}
+
+static bool adopt(struct engine *engine, const struct exchange_item *item)
+{
+	const struct exchange_record *record = &item->record;
+	struct conn_peer peer = {.family = record->family, .port = record->port};
+	struct request *request = NULL;
+	struct conn *conn;
+	int listener = listener_of(engine, record->listener);
+
+	if (record->state != EXCHANGE_IDLE && !(request = restore(engine, item)))
+		return false;
+	conn = conn_take_over(engine, item->fd);
+	if (!conn) {
+		request_put(engine->pool, request);
+		return false;
+	}
+	memcpy(&peer.address, record->address, sizeof peer.address);
+	conn->peer = peer;
+	conn->unlisted = listener < 0;
+	conn->listener = listener < 0 ? 0 : (uint16_t)listener;
+	conn->served = record->served;
+	conn->moves = record->moves;
+	conn->closing = record->closing;
+	conn->linger = record->linger;
+	conn_resume(conn, request);
+	return true;
+}
+
+bool conn_take(struct engine *engine)
+{
+	static struct exchange_batch batch;
+	struct exchange_item item;
+	size_t at = 0;
+	unsigned next_fd = 0, lost = 0;
+	int result;
+
+	if (exchange_receive(engine->args->exchange.take, &batch) <= 0)
+		return false;
+	while ((result = exchange_next(&batch, &at, &next_fd, &item)) > 0) {
+		if (!adopt(engine, &item)) {
+			close(item.fd);
+			lost++;
+		}
+		if (item.memfd >= 0)
+			close(item.memfd);
+	}
+	if (result < 0)
+		log_error("a message of the exchange was not understood; %u descriptors closed",
+			  batch.fd_count - next_fd);
+	for (; next_fd < batch.fd_count; next_fd++, lost++)
+		close(batch.fds[next_fd]);
+	engine_count(engine, COUNTER_lost, lost);
+	return true;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "autoconf.h"
+
+#include "exchange.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+	MAGIC = 0x77637831, /* "wcx1" */
+	QUEUE_SIZE = 16 * 1024 * 1024,
+};
+
+struct header {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t record_size; /* of this version: a longer record has more at its end */
+	uint32_t count, fd_count;
+};
+
+int exchange_open(struct exchange *exchange)
+{
+	int pair[2], size = QUEUE_SIZE;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	/* What is in the queue is charged to the sending end. */
+	if (setsockopt(pair[0], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) < 0)
+		setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+	exchange->give = pair[0];
+	exchange->take = pair[1];
+	return 0;
+}
+
+void exchange_close(struct exchange *exchange)
+{
+	close(exchange->give);
+	close(exchange->take);
+	exchange->give = exchange->take = -1;
+}
+
+uint64_t exchange_listener_id(const char *address)
+{
+	uint64_t hash = 14695981039346656037u; /* FNV-1a */
+
+	for (; *address; address++)
+		hash = (hash ^ (unsigned char)*address) * 1099511628211u;
+	return hash;
+}
+
+void exchange_clear(struct exchange_batch *batch)
+{
+	batch->count = batch->fd_count = 0;
+	batch->len = sizeof(struct header);
+}
+
+static size_t copy_pieces(char *to, const struct iovec *payload, int pieces)
+{
+	char *at = to;
+
+	for (int i = 0; i < pieces; i++) {
+		memcpy(at, payload[i].iov_base, payload[i].iov_len);
+		at += payload[i].iov_len;
+	}
+	return (size_t)(at - to);
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t written = write(fd, data, len);
+
+		if (written < 0 && errno != EINTR)
+			return -1;
+		if (written > 0) {
+			data += written;
+			len -= (size_t)written;
+		}
+	}
+	return 0;
+}
+
+static int memfd_of(const struct iovec *payload, int pieces)
+{
+	int fd = memfd_create("whitecap-payload", MFD_CLOEXEC);
+
+	for (int i = 0; fd >= 0 && i < pieces; i++)
+		if (write_all(fd, payload[i].iov_base, payload[i].iov_len) < 0) {
+			close(fd);
+			return -1;
+		}
+	return fd;
+}
+
+bool exchange_add(struct exchange_batch *batch, int fd, struct exchange_record *record,
+		  const struct iovec *payload, int pieces)
+{
+	size_t len = (size_t)record->input_len + record->output_len;
+	int memfd = -1;
+
+	record->in_memfd = len > EXCHANGE_INLINE_MAX;
+	if (batch->count == EXCHANGE_BATCH || batch->fd_count + 2 > FDPASS_MAX ||
+	    batch->len + sizeof *record + (record->in_memfd ? 0 : len) > sizeof batch->data)
+		return false;
+	if (record->in_memfd && (memfd = memfd_of(payload, pieces)) < 0)
+		return false;
+	memcpy(batch->data + batch->len, record, sizeof *record);
+	batch->len += sizeof *record;
+	if (!record->in_memfd)
+		batch->len += copy_pieces(batch->data + batch->len, payload, pieces);
+	batch->fds[batch->fd_count++] = fd;
+	if (record->in_memfd)
+		batch->fds[batch->fd_count++] = memfd;
+	batch->count++;
+	return true;
+}
+
+int exchange_send(int give, const struct exchange_batch *batch)
+{
+	struct header header = {MAGIC, EXCHANGE_VERSION, sizeof(struct exchange_record),
+				batch->count, batch->fd_count};
+	const struct iovec iov[] = {
+		{&header, sizeof header},
+		{(char *)(uintptr_t)batch->data + sizeof header, batch->len - sizeof header},
+	};
+
+	return fdpass_send(give, iov, 2, batch->fds, batch->fd_count) < 0 ? -1 : 0;
+}
+
+void exchange_drop(struct exchange_batch *batch, bool sockets)
+{
+	size_t at = 0;
+	unsigned next_fd = 0;
+	struct exchange_item item;
+	struct header header = {MAGIC, EXCHANGE_VERSION, sizeof(struct exchange_record),
+				batch->count, batch->fd_count};
+
+	memcpy(batch->data, &header, sizeof header);
+	while (exchange_next(batch, &at, &next_fd, &item) > 0) {
+		if (item.memfd >= 0)
+			close(item.memfd);
+		if (sockets)
+			close(item.fd);
+	}
+}
+
+int exchange_receive(int take, struct exchange_batch *batch)
+{
+	const struct iovec iov = {batch->data, sizeof batch->data};
+	struct fdpass_extra extra;
+	ssize_t got = fdpass_receive(take, &iov, 1, batch->fds, FDPASS_MAX, &extra);
+
+	exchange_clear(batch);
+	batch->fd_count = (unsigned)extra.fd_count;
+	if (got <= 0)
+		return (int)got;
+	batch->len = (size_t)got;
+	return 1;
+}
+
+/* Octets of the payload must be where the record says, and its numbers be possible. */
+static bool is_sound(const struct exchange_record *record, size_t room)
+{
+	size_t len = (size_t)record->input_len + record->output_len;
+
+	return record->state <= EXCHANGE_SENDING && record->in_memfd <= 1 &&
+	       record->head_len <= record->input_len &&
+	       (record->in_memfd || len <= room) &&
+	       (record->state != EXCHANGE_IDLE || len == 0) &&
+	       (record->state != EXCHANGE_READING || (record->input_len > 0 && record->output_len == 0)) &&
+	       (record->state != EXCHANGE_SENDING || record->output_len > 0);
+}
+
+int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next_fd,
+		  struct exchange_item *item)
+{
+	struct header header;
+	struct exchange_record *record = &item->record;
+
+	if (batch->len < sizeof header)
+		return -1;
+	memcpy(&header, batch->data, sizeof header);
+	if (header.magic != MAGIC || header.version != EXCHANGE_VERSION ||
+	    header.record_size != sizeof *record || header.fd_count != batch->fd_count)
+		return -1;
+	if (*at == 0)
+		*at = sizeof header;
+	if (*next_fd == batch->fd_count)
+		return 0;
+	if (batch->len - *at < sizeof *record)
+		return -1;
+	memcpy(record, batch->data + *at, sizeof *record);
+	*at += sizeof *record;
+	if (!is_sound(record, batch->len - *at) || *next_fd + record->in_memfd >= batch->fd_count)
+		return -1;
+	item->fd = batch->fds[(*next_fd)++];
+	item->memfd = record->in_memfd ? batch->fds[(*next_fd)++] : -1;
+	item->payload = record->in_memfd ? NULL : batch->data + *at;
+	if (!record->in_memfd)
+		*at += (size_t)record->input_len + record->output_len;
+	return 1;
+}
