@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "ipc.h"
+#include "launch.h"
 #include "log.h"
-#include "spawn.h"
 
 enum {
 	HANDOVER_MS = 2000,      /* what a dying worker may take to hand over */
@@ -48,7 +48,7 @@ static struct restart *restart_of(const struct row *row)
 	return &row->generation->restart[row->number];
 }
 
-static const char *name_of(const struct row *row)
+const char *row_name(const struct row *row)
 {
 	static char name[32];
 
@@ -86,103 +86,6 @@ static void note_end(struct row *row, bool clean)
 		scoreboard_add(&slot_of(row)->restarts, 1);
 }
 
-/* The child's part. */
-
-struct launch {
-	struct row *row;
-	int ipc;
-};
-
-static void forget(void *data)
-{
-	struct rows *rows = ((struct launch *)data)->row->rows;
-
-	rows->forget(rows->data);
-}
-
-static int give_up(const struct launch *launch, const char *reason)
-{
-	ipc_send(launch->ipc, IPC_FAILED, reason, NULL, 0);
-	return EXIT_FAILURE;
-}
-
-static int run_role(const struct launch *launch)
-{
-	const struct row *row = launch->row;
-	const struct generation *generation = row->generation;
-	const struct child_roles *roles = row->rows->roles;
-	struct worker_args args = {
-		.config = generation->config,
-		.images = generation->images,
-		.listeners = generation->listeners.fds,
-		.scoreboard = row->rows->scoreboard,
-		.slot = row->slot,
-		.number = row->number == ROW_PROVER ? 0 : row->number,
-		.generation = generation->number,
-		.exchange = row->number == ROW_PROVER ? (struct exchange){-1, -1} : row->rows->exchange,
-		.ipc = launch->ipc,
-		.access_log = generation->access_log,
-	};
-
-	return row->number == ROW_PROVER ? roles->prove(&args) : roles->serve(&args);
-}
-
-/* A worker outlives the master to finish its work: it sees the end of the ipc pair. */
-static int run(void *data)
-{
-	const struct launch *launch = data;
-	const struct row *row = launch->row;
-	struct err err;
-
-	log_set_role(name_of(row));
-	log_set_level((enum log_level)row->generation->config->log_level);
-	log_count_in(&slot_of(row)->counter[COUNTER_log_dropped]);
-	err_init(&err);
-	if (privs_drop(&row->generation->privs, &err) < 0)
-		return give_up(launch, err.text);
-	return run_role(launch);
-}
-
-static int *fds_to_keep(const struct row *row, int ipc, size_t *count)
-{
-	const struct generation *generation = row->generation;
-	size_t listeners = generation->listeners.count;
-	int *keep = calloc(listeners + generation->image_count + 5, sizeof *keep);
-	size_t n = 0;
-
-	if (!keep)
-		return NULL;
-	keep[n++] = ipc;
-	keep[n++] = log_fd();
-	keep[n++] = generation->access_log;
-	keep[n++] = row->rows->exchange.give;
-	keep[n++] = row->rows->exchange.take;
-	for (size_t i = 0; i < listeners; i++)
-		keep[n++] = generation->listeners.fds[i];
-	for (size_t i = 0; i < generation->image_count; i++)
-		keep[n++] = generation->images[i].fd;
-	*count = n;
-	return keep;
-}
-
-static pid_t fork_child(struct row *row, int ipc)
-{
-	struct launch launch = {.row = row, .ipc = ipc};
-	struct spawn spawn = {.forget = forget, .run = run, .data = &launch, .title = name_of(row)};
-	int *keep = fds_to_keep(row, ipc, &spawn.keep_count);
-	pid_t pid;
-	int error;
-
-	if (!keep)
-		return -1;
-	spawn.keep = keep;
-	pid = spawn_child(&spawn);
-	error = errno;
-	free(keep);
-	errno = error;
-	return pid;
-}
-
 /* The actions. */
 
 static void rest(struct row *row)
@@ -194,7 +97,7 @@ static void cannot_spawn(struct row *row, const char *call)
 {
 	char reason[128];
 
-	snprintf(reason, sizeof reason, "%s cannot be started: %s: %s", name_of(row), call,
+	snprintf(reason, sizeof reason, "%s cannot be started: %s: %s", row_name(row), call,
 		 strerror(errno));
 	if (row->generation->serving)
 		log_error("%s", reason);
@@ -223,7 +126,7 @@ static void spawn(struct row *row)
 	clear_slot(row);
 	row->was_ready = false;
 	row->started_ns = now_ns();
-	row->pid = fork_child(row, pair[1]);
+	row->pid = launch_child(row, pair[1]);
 	close(pair[1]);
 	if (row->pid < 0) {
 		row->pid = 0;
@@ -325,11 +228,11 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
 	(void)loop;
 	(void)events;
 	if (row->state == SLOT_STARTING)
-		snprintf(reason, sizeof reason, "%s (%d) was not ready within %g s%s", name_of(row),
+		snprintf(reason, sizeof reason, "%s (%d) was not ready within %g s%s", row_name(row),
 			 (int)row->pid, (double)row->generation->config->start_ms / 1000,
 			 row->number == ROW_PROVER ? ": a handler hangs in init or fini" : "");
 	if (row->state == SLOT_DRAINING || row->state == SLOT_DYING)
-		log_warn("%s (%d) was not done at its deadline: killed", name_of(row),
+		log_warn("%s (%d) was not done at its deadline: killed", row_name(row),
 			 (int)row->pid);
 	feed(row, SLOT_TIMER, reason);
 }
@@ -352,7 +255,7 @@ static void on_text(struct row *row, const struct ipc_message *message)
 	if (row->number == ROW_PROVER)
 		snprintf(reason, sizeof reason, "%s", message->text);
 	else
-		snprintf(reason, sizeof reason, "%s (%d): %.*s", name_of(row), (int)row->pid,
+		snprintf(reason, sizeof reason, "%s (%d): %.*s", row_name(row), (int)row->pid,
 			 IPC_TEXT_MAX - 64, message->text);
 	if (events[message->type].event == SLOT_FAULT && row->state == SLOT_READY)
 		log_error("%s", reason);
@@ -442,7 +345,7 @@ static void log_end(const struct row *row, int status, const char *how)
 
 	if (asked || status == 0)
 		level = row->number == ROW_PROVER ? LOG_DEBUG : LOG_INFO;
-	log_line(level, "%s (%d) ended: %s, generation %u, after %.3f s", name_of(row),
+	log_line(level, "%s (%d) ended: %s, generation %u, after %.3f s", row_name(row),
 		 (int)row->pid, how, row->generation->number, (double)alive_ms(row) / 1000);
 }
 
@@ -457,7 +360,7 @@ static void on_exit_of(struct row *row, int status)
 	if (row->number == ROW_PROVER && is_crash(status))
 		snprintf(reason, sizeof reason, "a handler crashed in init or fini: %s", how);
 	else
-		snprintf(reason, sizeof reason, "%s (%d) ended before it served: %s", name_of(row),
+		snprintf(reason, sizeof reason, "%s (%d) ended before it served: %s", row_name(row),
 			 (int)row->pid, how);
 	ev_io_stop(row->rows->loop, &row->on_message);
 	close(row->ipc);
@@ -566,7 +469,7 @@ void row_go(struct row *row)
 	if (ipc_send(row->ipc, IPC_GO, NULL, NULL, 0) == 0)
 		return;
 	/* Without it the worker would be up and never serve. */
-	log_error("%s (%d) cannot be told to serve: %s", name_of(row), (int)row->pid,
+	log_error("%s (%d) cannot be told to serve: %s", row_name(row), (int)row->pid,
 		  strerror(errno));
 	kill(row->pid, SIGKILL);
 }
@@ -581,6 +484,6 @@ void row_reopen(struct row *row)
 	int fds[2] = {log_fd(), row->generation->access_log};
 
 	if (ipc_send(row->ipc, IPC_REOPEN, NULL, fds, fds[1] < 0 ? 1 : 2) < 0)
-		log_warn("%s (%d) still writes to the old log files: %s", name_of(row),
+		log_warn("%s (%d) still writes to the old log files: %s", row_name(row),
 			 (int)row->pid, strerror(errno));
 }

@@ -57,6 +57,9 @@ void rows_reap(struct rows *rows);
 int rows_start(struct rows *rows, struct generation *generation, unsigned number);
 unsigned rows_free(const struct rows *rows);
 
+/* "worker 3", for logs; lives until the next call. */
+const char *row_name(const struct row *row);
+
 /* Whether a process is there, or is to be. */
 bool row_is_wanted(const struct row *row);
 
