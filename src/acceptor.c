@@ -12,6 +12,7 @@
 #include "conn.h"
 #include "engine.h"
 #include "log.h"
+#include "stats.h"
 
 enum { ACCEPTS_AT_ONCE = 4, DESCRIPTORS_KEPT = 64 };
 
@@ -21,6 +22,7 @@ enum { ACCEPTS_AT_ONCE = 4, DESCRIPTORS_KEPT = 64 };
 struct watcher {
 	ev_io io;
 	unsigned index;
+	_Atomic uint64_t *accepted; /* connections, of this listener; NULL: no room to count them */
 	struct acceptor *acceptor;
 };
 
@@ -67,7 +69,7 @@ static struct load measure(const struct engine *engine)
 	const struct scoreboard *board = engine->args->scoreboard;
 	struct load load = {0, 0};
 
-	for (unsigned i = 0; i < board->slots; i++) {
+	for (unsigned i = 0; i < SCOREBOARD_ADMIN; i++) {
 		const struct scoreboard_slot *slot = &board->slot[i];
 
 		load.total += atomic_load_explicit(&slot->active, memory_order_relaxed);
@@ -166,8 +168,11 @@ static bool accept_one(struct watcher *watcher)
 
 	if (fd >= 0 && fits) {
 		pack_peer(&peer, &address);
-		if (conn_open(engine, fd, &peer, watcher->index) == 0)
+		if (conn_open(engine, fd, &peer, watcher->index) == 0) {
+			if (watcher->accepted)
+				scoreboard_add(watcher->accepted, 1);
 			return true;
+		}
 		errno = ENOMEM;
 		fd = -1;
 	}
@@ -208,6 +213,14 @@ static uint64_t descriptors_for_connections(void)
 						      : limit.rlim_cur / 2;
 }
 
+static _Atomic uint64_t *find_counter(const struct engine *engine, size_t index)
+{
+	uint64_t key = stats_listener_key(engine->config->listens[index].address);
+	int place = stats_find(engine->args->scoreboard->listener, SCOREBOARD_LISTENERS, key);
+
+	return place < 0 ? NULL : &engine->slot->listener[place].accept;
+}
+
 struct acceptor *acceptor_start(struct engine *engine)
 {
 	size_t count = engine->config->listen_count;
@@ -225,7 +238,9 @@ struct acceptor *acceptor_start(struct engine *engine)
 	for (unsigned i = 0; i < count; i++) {
 		struct watcher *watcher = &acceptor->watchers[i];
 
-		*watcher = (struct watcher){.index = i, .acceptor = acceptor};
+		*watcher = (struct watcher){.index = i,
+					    .accepted = find_counter(engine, i),
+					    .acceptor = acceptor};
 		ev_io_init(&watcher->io, on_listener, engine->args->listeners[i], EV_READ);
 	}
 	watch_all(acceptor, true);

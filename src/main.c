@@ -11,6 +11,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "config.h"
 #include "master.h"
 #include "spawn.h"
@@ -18,8 +19,9 @@
 
 #define DEFAULT_CONFIG SYSCONFDIR "/whitecap/whitecap.json"
 
-static const char usage[] =
-	"usage: whitecap [-c FILE] [-o PATH=VALUE]... [-t | -T]\n"
+static const char synopsis[] = "usage: whitecap [-c FILE] [-o PATH=VALUE]... [-t | -T]\n";
+
+static const char options_usage[] =
 	"  -c FILE        configuration (default: " DEFAULT_CONFIG " if it is there)\n"
 	"  -o PATH=VALUE  use this value, whatever the file says; may be given again\n"
 	"  -t             test the configuration and its handlers\n"
@@ -45,6 +47,11 @@ static int open_standard_fds(void)
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	return fd < 0 ? -1 : close(fd);
+}
+
+static const char *default_config(void)
+{
+	return access(DEFAULT_CONFIG, F_OK) == 0 ? DEFAULT_CONFIG : NULL;
 }
 
 static enum mode mode_of(int option)
@@ -73,8 +80,8 @@ static void parse(struct arguments *arguments, int argc, char **argv)
 		fprintf(stderr, "whitecap: what is %s?\n", argv[optind]);
 		arguments->mode = MODE_WRONG;
 	}
-	if (!arguments->path && access(DEFAULT_CONFIG, F_OK) == 0)
-		arguments->path = DEFAULT_CONFIG;
+	if (!arguments->path)
+		arguments->path = default_config();
 }
 
 /* The file is read again at each reload, so its path must not depend on anything. */
@@ -143,14 +150,19 @@ static int act(const struct arguments *arguments)
 	return flush();
 }
 
+static void print_usage(FILE *out)
+{
+	fprintf(out, "%s%s%s", synopsis, command_usage, options_usage);
+}
+
 static int run(const struct arguments *arguments)
 {
 	switch (arguments->mode) {
 	case MODE_WRONG:
-		fputs(usage, stderr);
+		print_usage(stderr);
 		return EX_USAGE;
 	case MODE_HELP:
-		fputs(usage, stdout);
+		print_usage(stdout);
 		return flush();
 	case MODE_VERSION:
 		puts(PACKAGE_STRING);
@@ -165,6 +177,8 @@ int main(int argc, char **argv)
 	struct arguments arguments = {.mode = MODE_SERVE};
 	int code;
 
+	if (argc > 1 && command_is(argv[1]))
+		return command_main(argc - 1, argv + 1, default_config());
 	spawn_block_signals(NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);

@@ -18,6 +18,7 @@
 #include "pidfile.h"
 #include "restart.h"
 #include "row.h"
+#include "stats_source.h"
 
 /* Where a new generation is on its way. */
 enum stage { STAGE_LOADED, STAGE_PROVING, STAGE_PROVEN, STAGE_STARTING };
@@ -29,6 +30,8 @@ struct master {
 	struct ev_loop *loop;
 	struct ev_signal signals[SIGNAL_COUNT];
 	struct ev_prepare look;
+	struct ev_timer stats_timer; /* stats.interval */
+	int stats_error;             /* errno of the last time it could not be written; 0: it could */
 	int scoreboard_fd;
 	struct listener_pool *pool;
 	struct pidfile pidfile;
@@ -73,6 +76,75 @@ static void each_line(const char *text, void (*print)(const char *line, int leng
 		length = strcspn(text, "\n");
 		print(text, (int)length);
 	}
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Statistics. */
+
+/* Once per cause: a full disk does not fill the log too. */
+static void write_stats(struct master *master)
+{
+	const struct generation *active = master->active;
+	const struct config *config = active ? active->config : NULL;
+	struct stats stats;
+	int error = 0;
+
+	if (!config || !config->stats_file)
+		return;
+	scoreboard_put_status(master->rows.scoreboard, &master->status);
+	if (stats_source_open(&stats, master->rows.scoreboard, config, active->listeners.fds, NULL) < 0)
+		return;
+	if (stats_source_write(&stats, config->stats_file, (unsigned)config->stats_mode) < 0)
+		error = errno;
+	stats_source_close(&stats);
+	if (error && error != master->stats_error)
+		log_error("stats.file: %s: %s", config->stats_file, strerror(error));
+	master->stats_error = error;
+}
+
+static void on_stats_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	write_stats(timer->data);
+}
+
+static void apply_stats(struct master *master, const struct config *config)
+{
+	ev_timer_stop(master->loop, &master->stats_timer);
+	master->stats_error = 0;
+	if (!config->stats_file)
+		return;
+	write_stats(master);
+	if (config->stats_interval_ms == 0)
+		return;
+	ev_timer_set(&master->stats_timer, (double)config->stats_interval_ms / 1000,
+		     (double)config->stats_interval_ms / 1000);
+	ev_timer_start(master->loop, &master->stats_timer);
+}
+
+/* Each route and listener of a new generation is counted where it was before, if it was there. */
+static void claim_places(struct master *master, const struct generation *new)
+{
+	struct scoreboard *board = master->rows.scoreboard;
+	const struct config *config = new->config;
+	unsigned oldest = new->number;
+
+	for (struct generation *generation = master->all; generation; generation = generation->next)
+		if (generation->number < oldest)
+			oldest = generation->number;
+	for (size_t i = 0; i < config->route_count; i++)
+		scoreboard_claim_route(board, stats_route_key(&config->routes[i]), new->number, oldest);
+	for (size_t i = 0; i < config->listen_count; i++)
+		scoreboard_claim_listener(board, stats_listener_key(config->listens[i].address),
+					  new->number, oldest);
 }
 
 /* Stopping. */
@@ -144,8 +216,7 @@ static void note_reload(struct master *master, const char *error)
 
 	*(error ? &status->reload_failed : &status->reload_count) += 1;
 	clock_gettime(CLOCK_REALTIME, &status->reload_last);
-	free(status->reload_error);
-	status->reload_error = error ? strdup(error) : NULL;
+	snprintf(status->reload_error, sizeof status->reload_error, "%s", error ? error : "");
 	status->state = MASTER_SERVING;
 }
 
@@ -206,6 +277,7 @@ static void load(struct master *master)
 		fail(master, err.text, codes[result]);
 		return;
 	}
+	claim_places(master, master->next);
 	master->next->next = master->all;
 	master->all = master->next;
 	master->stage = STAGE_LOADED;
@@ -273,10 +345,11 @@ static void commit(struct master *master)
 	master->status.workers = new->workers;
 	master->status.state = MASTER_SERVING;
 	log_info("serving: %u workers, generation %u", new->workers, new->number);
-	if (!old)
-		return;
-	note_reload(master, NULL);
-	log_info("reload done: generation %u", new->number);
+	if (old) {
+		note_reload(master, NULL);
+		log_info("reload done: generation %u", new->number);
+	}
+	apply_stats(master, new->config);
 }
 
 static void prove(struct master *master)
@@ -428,9 +501,12 @@ static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events
 		if (count_rows(master, master->active, SLOT_READY) == 0)
 			hurry(master);
 	}
-	sweep(master);
-	if (master->stopping && rows_free(&master->rows) == SCOREBOARD_SLOTS - 1)
+	scoreboard_put_status(master->rows.scoreboard, &master->status);
+	if (master->stopping && rows_free(&master->rows) == SCOREBOARD_SLOTS - 1) {
+		write_stats(master);
 		ev_break(loop, EVBREAK_ALL);
+	}
+	sweep(master);
 }
 
 /* Signals. */
@@ -464,6 +540,7 @@ static void on_reopen(struct master *master)
 				  generation->config->access_log_path, strerror(errno));
 	each_row(master, NULL, reopen_row);
 	log_info("log files reopened");
+	write_stats(master);
 }
 
 static void on_upgrade(struct master *master)
@@ -523,6 +600,8 @@ static void start_watchers(struct master *master)
 		master->signals[i].data = master;
 		ev_signal_start(master->loop, &master->signals[i]);
 	}
+	ev_init(&master->stats_timer, on_stats_timer);
+	master->stats_timer.data = master;
 	ev_prepare_init(&master->look, on_look);
 	master->look.data = master;
 	ev_prepare_start(master->loop, &master->look);
@@ -576,7 +655,6 @@ static void close_all(struct master *master)
 		listener_pool_free(master->pool);
 	exchange_close(&master->rows.exchange);
 	pidfile_close(&master->pidfile);
-	free(master->status.reload_error);
 }
 
 static void serve(struct master *master)
@@ -584,6 +662,8 @@ static void serve(struct master *master)
 	sigset_t none;
 
 	clock_gettime(CLOCK_REALTIME, &master->status.started);
+	master->status.started_ns = now_ns();
+	master->status.pid = getpid();
 	master->rows.scoreboard->slot[0].pid = getpid();
 	privs_raise_files();
 	start_watchers(master);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "log.h"
+#include "stats.h"
 
 /* The path of a route for whatever no other one holds. */
 #define CATCH_ALL "/*"
@@ -26,6 +27,17 @@ static int compare_length(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
+static void find_counts(struct route *route, const struct worker_args *args,
+			const struct config_route *config)
+{
+	struct scoreboard *board = args->scoreboard;
+	int place = stats_find(board->route, SCOREBOARD_ROUTES, stats_route_key(config));
+
+	if (place >= 0)
+		route->counts = &board->slot[args->slot].route[place];
+	route->times = &board->latency[args->slot].route[place >= 0 ? place : SCOREBOARD_ROUTES];
+}
+
 static int route_open(struct route *route, const struct worker_args *args, size_t index,
 		      struct err *err)
 {
@@ -38,8 +50,7 @@ static int route_open(struct route *route, const struct worker_args *args, size_
 	route->methods = config->methods;
 	route->timeout_ns =
 		(config->timeout_ms ? config->timeout_ms : args->config->handler_ms) * 1000000;
-	if (index < SCOREBOARD_ROUTES)
-		route->counts = &args->scoreboard->slot[args->slot].route[index];
+	find_counts(route, args, config);
 	route->handler = handler_load(&args->images[index], where, err);
 	if (!route->handler)
 		return -1;

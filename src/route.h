@@ -29,7 +29,8 @@ struct route {
 	void *state;
 	uint64_t timeout_ns;  /* 0: none */
 	struct timeout_list *timeout_list; /* of that length; NULL: none */
-	struct scoreboard_route *counts;
+	struct scoreboard_route *counts; /* NULL: no room for them */
+	struct scoreboard_times *times;
 	struct wc_worker worker;
 	bool initialised;
 };

@@ -73,17 +73,33 @@ static void publish(struct row *row)
 
 	if (row->number == ROW_PROVER)
 		return;
+	atomic_store(&slot->number, row->number);
 	atomic_store(&slot->state, row->state);
 	atomic_store(&slot->generation, row->generation ? row->generation->number : 0);
 	atomic_store(&slot->started_ns, row->pid ? row->started_ns : 0);
 	atomic_store(&slot->pid, row->pid);
 }
 
+/* The past of a number, into the slots of all rows that have it. */
+static void publish_history(struct rows *rows, unsigned number)
+{
+	const struct row_history *history = &rows->history[number];
+
+	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++) {
+		struct scoreboard_slot *slot = &rows->scoreboard->slot[i];
+
+		if (rows->row[i].state == SLOT_EMPTY || rows->row[i].number != number)
+			continue;
+		atomic_store(&slot->restarts, history->restarts);
+		memcpy(slot->last_exit, history->last_exit, sizeof slot->last_exit);
+	}
+}
+
 static void note_end(struct row *row, bool clean)
 {
 	restart_note_end(restart_of(row), now_ns() / 1000000, alive_ms(row), clean);
-	if (row->number != ROW_PROVER)
-		scoreboard_add(&slot_of(row)->restarts, 1);
+	row->rows->history[row->number].restarts++;
+	publish_history(row->rows, row->number);
 }
 
 /* The actions. */
@@ -124,6 +140,7 @@ static void spawn(struct row *row)
 		return;
 	}
 	clear_slot(row);
+	atomic_store(&slot_of(row)->used, 1);
 	row->was_ready = false;
 	row->started_ns = now_ns();
 	row->pid = launch_child(row, pair[1]);
@@ -324,6 +341,18 @@ static bool is_crash(int status)
 	return false;
 }
 
+/* Who ended as it was asked to leaves the end of the one before to be seen. */
+static void note_last_exit(struct row *row, int status, const char *how)
+{
+	struct row_history *history = &row->rows->history[row->number];
+	bool asked = row->state == SLOT_DRAINING || row->state == SLOT_KILLING;
+
+	if (asked && !is_crash(status))
+		return;
+	snprintf(history->last_exit, sizeof history->last_exit, "%s", how);
+	publish_history(row->rows, row->number);
+}
+
 /* Its connections went with it: they are counted, and their share of the limit is free again. */
 static void account(struct row *row, int status, const char *how)
 {
@@ -333,8 +362,7 @@ static void account(struct row *row, int status, const char *how)
 	if (is_crash(status))
 		scoreboard_add(&own->counter[COUNTER_crash], 1);
 	clear_slot(row);
-	if (row->number != ROW_PROVER)
-		snprintf(slot->last_exit, sizeof slot->last_exit, "%s", how);
+	note_last_exit(row, status, how);
 }
 
 /* A process that was asked to leave, and one that has been proven and is done, end as they should. */
@@ -430,9 +458,8 @@ int rows_start(struct rows *rows, struct generation *generation, unsigned number
 	row->number = number;
 	row->was_ready = false;
 	generation->rows++;
-	if (number != ROW_PROVER)
-		slot_of(row)->last_exit[0] = '\0';
 	feed(row, SLOT_START, NULL);
+	publish_history(rows, number);
 	return 0;
 }
 
@@ -466,7 +493,7 @@ void row_kill(struct row *row)
 
 void row_go(struct row *row)
 {
-	if (ipc_send(row->ipc, IPC_GO, NULL, NULL, 0) == 0)
+	if (row->state != SLOT_READY || ipc_send(row->ipc, IPC_GO, NULL, NULL, 0) == 0)
 		return;
 	/* Without it the worker would be up and never serve. */
 	log_error("%s (%d) cannot be told to serve: %s", row_name(row), (int)row->pid,

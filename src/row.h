@@ -37,6 +37,12 @@ struct row {
 	struct ev_timer timer;
 };
 
+/* What is shown of a worker's past, by its number: it goes with the number from row to row. */
+struct row_history {
+	uint64_t restarts;
+	char last_exit[128];
+};
+
 struct rows {
 	struct ev_loop *loop;
 	struct scoreboard *scoreboard;
@@ -45,6 +51,7 @@ struct rows {
 	void (*forget)(void *data); /* in a child: stop the master's watchers */
 	void *data;
 	struct row row[SCOREBOARD_SLOTS]; /* row 0 stays empty: that slot is the master's */
+	struct row_history history[SCOREBOARD_SLOTS];
 };
 
 /* The fields before row[] are the caller's to set. */

@@ -6,10 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { VERSION = 1 };
+#include "stats.h"
+
+enum { VERSION = 2 };
 
 struct scoreboard *scoreboard_open(int *fd)
 {
@@ -44,11 +47,104 @@ void scoreboard_close(struct scoreboard *scoreboard, int fd)
 		close(fd);
 }
 
+/* A place for a new key: a free one, else the one that was longest not in use; -1: all are in use. */
+static int find_room(const struct scoreboard_place *places, size_t count, unsigned oldest)
+{
+	int found = -1;
+
+	for (size_t i = 0; i < count; i++) {
+		if (places[i].key == 0)
+			return (int)i;
+		if (places[i].generation < oldest &&
+		    (found < 0 || places[i].generation < places[found].generation))
+			found = (int)i;
+	}
+	return found;
+}
+
+/* The place that is to be cleared, or -1: the key has been there before, or finds no room. */
+static int claim(struct scoreboard_place *places, size_t count, uint64_t key, unsigned generation,
+		 unsigned oldest)
+{
+	int place = stats_find(places, count, key), taken = -1;
+
+	if (place < 0)
+		place = taken = find_room(places, count, oldest);
+	if (place < 0)
+		return -1;
+	places[place].generation = generation;
+	places[place].key = key;
+	return taken;
+}
+
+/* Durations of a route that is gone stay in the totals: they go to the master's, which nobody else writes. */
+static void retire_times(struct scoreboard *scoreboard, struct scoreboard_times *times)
+{
+	struct scoreboard_times *rest = &scoreboard->latency[0].route[SCOREBOARD_ROUTES];
+
+	for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		scoreboard_add(&rest->latency.bucket[i], times->latency.bucket[i]);
+		scoreboard_add(&rest->handler.bucket[i], times->handler.bucket[i]);
+	}
+	memset(times, 0, sizeof *times);
+}
+
+void scoreboard_claim_route(struct scoreboard *scoreboard, uint64_t key, unsigned generation,
+			    unsigned oldest)
+{
+	int place = claim(scoreboard->route, SCOREBOARD_ROUTES, key, generation, oldest);
+
+	for (size_t i = 0; place >= 0 && i < SCOREBOARD_SLOTS; i++) {
+		struct scoreboard_slot *slot = &scoreboard->slot[i];
+
+		if (!slot->used)
+			continue;
+		memset(&slot->route[place], 0, sizeof slot->route[place]);
+		retire_times(scoreboard, &scoreboard->latency[i].route[place]);
+	}
+}
+
+void scoreboard_claim_listener(struct scoreboard *scoreboard, uint64_t key, unsigned generation,
+			       unsigned oldest)
+{
+	int place = claim(scoreboard->listener, SCOREBOARD_LISTENERS, key, generation, oldest);
+
+	for (size_t i = 0; place >= 0 && i < SCOREBOARD_SLOTS; i++)
+		if (scoreboard->slot[i].used)
+			scoreboard->slot[i].listener[place].accept = 0;
+}
+
+void scoreboard_put_status(struct scoreboard *scoreboard, const struct master_status *status)
+{
+	uint32_t turn = scoreboard->status_turn;
+
+	atomic_store_explicit(&scoreboard->status_turn, turn + 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	scoreboard->status = *status;
+	atomic_store_explicit(&scoreboard->status_turn, turn + 2, memory_order_release);
+}
+
+void scoreboard_get_status(const struct scoreboard *scoreboard, struct master_status *status)
+{
+	uint32_t turn;
+
+	/* Bounded: a master that died in the middle would leave an odd number behind. */
+	for (int i = 0; i < 1000; i++) {
+		turn = atomic_load_explicit(&scoreboard->status_turn, memory_order_acquire);
+		*status = scoreboard->status;
+		atomic_thread_fence(memory_order_acquire);
+		if (turn % 2 == 0 && turn == atomic_load_explicit(&scoreboard->status_turn,
+								  memory_order_relaxed))
+			break;
+	}
+	status->reload_error[sizeof status->reload_error - 1] = '\0';
+}
+
 uint64_t scoreboard_total(const struct scoreboard *scoreboard, enum scoreboard_counter counter)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < SCOREBOARD_SLOTS; i++)
+	for (size_t i = 0; i < SCOREBOARD_ADMIN; i++)
 		sum += atomic_load_explicit(&scoreboard->slot[i].counter[counter],
 					    memory_order_relaxed);
 	return sum;
@@ -58,7 +154,7 @@ uint64_t scoreboard_active(const struct scoreboard *scoreboard)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < SCOREBOARD_SLOTS; i++)
+	for (size_t i = 0; i < SCOREBOARD_ADMIN; i++)
 		sum += atomic_load_explicit(&scoreboard->slot[i].active, memory_order_relaxed);
 	return sum;
 }

@@ -22,9 +22,9 @@ static void test_shared(void)
 	scoreboard_add(&board->slot[0].counter[COUNTER_requests], 5);
 	pid = fork();
 	if (pid == 0) {
-		scoreboard_add(&board->slot[255].counter[COUNTER_requests], 2);
-		scoreboard_add(&board->slot[255].counter[COUNTER_accept], 1);
-		atomic_store(&board->slot[255].active, 3);
+		scoreboard_add(&board->slot[SCOREBOARD_ADMIN - 1].counter[COUNTER_requests], 2);
+		scoreboard_add(&board->slot[SCOREBOARD_ADMIN - 1].counter[COUNTER_accept], 1);
+		atomic_store(&board->slot[SCOREBOARD_ADMIN - 1].active, 3);
 		_exit(0);
 	}
 	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include "autoconf.h"
+
+#include "command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "master.h"
+#include "number.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(const struct command_options *options);
+} commands[] = {
+	{"stats", command_stats},
+};
+
+const char command_usage[] =
+	"       whitecap stats [-c FILE] [-o PATH=VALUE]... [-j]\n";
+
+static const struct command *find(const char *word)
+{
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (strcmp(commands[i].name, word) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+bool command_is(const char *word)
+{
+	return find(word) != NULL;
+}
+
+struct arguments {
+	const char *path;
+	char **overrides; /* ended by NULL */
+	size_t override_count;
+	struct command_options options;
+};
+
+static int wrong(const char *what)
+{
+	if (what)
+		fprintf(stderr, "whitecap: %s\n", what);
+	fprintf(stderr, "usage: %s", command_usage + strlen("       "));
+	return EX_USAGE;
+}
+
+static int parse_pid(struct command_options *options, const char *text)
+{
+	uint64_t pid;
+
+	if (!number_parse_count(text, &pid) || pid < 1 || pid > INT32_MAX)
+		return wrong("-p: expected the process ID of a master");
+	options->pid = (pid_t)pid;
+	return 0;
+}
+
+/* 0, or the exit code. */
+static int parse(struct arguments *arguments, int argc, char **argv)
+{
+	int option, code = 0;
+
+	while (!code && (option = getopt(argc, argv, "+c:o:jp:")) != -1) {
+		if (option == 'c')
+			arguments->path = optarg;
+		else if (option == 'o')
+			arguments->overrides[arguments->override_count++] = optarg;
+		else if (option == 'j')
+			arguments->options.json = true;
+		else if (option == 'p')
+			code = parse_pid(&arguments->options, optarg);
+		else
+			code = wrong(NULL);
+	}
+	return code || optind == argc ? code : wrong("a sub-command takes options only");
+}
+
+static int run(const struct command *command, struct arguments *arguments)
+{
+	struct config *config;
+	struct err err;
+	int code;
+
+	err_init(&err);
+	config = config_load(arguments->path, arguments->overrides, &err);
+	if (!config) {
+		fprintf(stderr, "%s\n", err.text);
+		return MASTER_CONFIG;
+	}
+	arguments->options.config = config;
+	code = command->run(&arguments->options);
+	config_free(config);
+	return code;
+}
+
+int command_main(int argc, char **argv, const char *default_path)
+{
+	struct arguments arguments = {.path = default_path};
+	int code;
+
+	arguments.overrides = calloc((size_t)argc + 1, sizeof *arguments.overrides);
+	if (!arguments.overrides) {
+		perror("whitecap");
+		return MASTER_FAILED;
+	}
+	code = parse(&arguments, argc, argv);
+	if (!code)
+		code = run(find(argv[0]), &arguments);
+	free(arguments.overrides);
+	return code;
+}

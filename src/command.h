@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The sub-commands: what an operator asks of a server that runs. */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "config.h"
+
+struct command_options {
+	const struct config *config; /* NULL: -p was given, and nothing else is needed */
+	bool json;                   /* -j */
+	pid_t pid;                   /* -p; 0: by the pidfile */
+	double interval_s;           /* -n */
+};
+
+/* Whether that word is a sub-command. */
+bool command_is(const char *word);
+
+/* argv[0] is the word.  `default_path` of the configuration, NULL: there is none.  The exit code. */
+int command_main(int argc, char **argv, const char *default_path);
+
+/* Lines for the usage text. */
+extern const char command_usage[];
+
+/* The commands, each in a file of its own.  They return the exit code. */
+int command_stats(const struct command_options *options);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Statistics in shared memory: one slot per process, its counters written by that process only and read by everyone.
+ * Counters only ever grow: a process that takes a slot over counts on from where the one before it
+ * ended, so that totals survive deaths and reloads.
+ *
+ * The memory is a memfd, mapped by the master before it forks.
+ */
+#ifndef SCOREBOARD_H
+#define SCOREBOARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "histogram.h"
+#include "master_status.h"
+
+enum {
+	SCOREBOARD_SLOTS = 256,         /* slot 0 is the master's, then come the workers' */
+	SCOREBOARD_ADMIN = 254,         /* from here on those of admin processes, which no total counts */
+	SCOREBOARD_ROUTES = 96,         /* of all generations that live, and of past ones as far as there is room */
+	SCOREBOARD_LISTENERS = 96,      /* the same */
+	SCOREBOARD_USER_COUNTERS = 64,  /* handlers' own, per slot */
+	SCOREBOARD_NAME_MAX = 32,       /* with the NUL */
+};
+
+enum scoreboard_counter {
+#define COUNTER(field, path, doc) COUNTER_##field,
+#include "counters.def"
+#undef COUNTER
+	COUNTER_COUNT
+};
+
+struct wc_counter {
+	_Atomic uint64_t value;
+};
+
+struct scoreboard_user_counter {
+	struct wc_counter counter;
+	char name[SCOREBOARD_NAME_MAX];  /* of the counter; empty: free */
+	char route[SCOREBOARD_NAME_MAX]; /* path of its route, cut */
+};
+
+struct scoreboard_route {
+	_Atomic uint64_t requests, responses[6]; /* by the status's first digit */
+	_Atomic uint64_t shed, late;
+};
+
+struct scoreboard_listener {
+	_Atomic uint64_t accept;
+};
+
+/*
+ * Which place among a slot's routes or listeners is whose, so that a route counts on where it
+ * counted before a reload, whatever its place in the configuration.  Written by the master.
+ */
+struct scoreboard_place {
+	_Atomic uint64_t key;         /* stats_route_key(), stats_listener_key(); 0: free */
+	_Atomic uint32_t generation;  /* the last one that has it */
+};
+
+/* Times of one route: from a request's arrival to its response handed to the kernel, and inside the handler. */
+struct scoreboard_times {
+	struct histogram latency, handler;
+};
+
+/* Apart from the slots, which are looked through often.  Memory that nobody touched costs nothing. */
+struct scoreboard_latency {
+	struct histogram lag; /* of the loop: how long one round of events took */
+	struct scoreboard_times route[SCOREBOARD_ROUTES + 1]; /* the last: requests without a route */
+};
+
+struct scoreboard_slot {
+	/* Written by the master. */
+	_Alignas(64) _Atomic int32_t pid;     /* 0: nobody */
+	_Atomic uint32_t generation, state;   /* state: enum slot_state */
+	_Atomic uint32_t number;              /* of the worker */
+	_Atomic uint64_t started_ns;          /* CLOCK_MONOTONIC */
+	_Atomic uint64_t restarts;            /* of the worker with that number */
+	_Atomic uint32_t used;                /* 1: there was a process; until then all else is zero */
+	char last_exit[128];                  /* text, empty: none; the master writes it between two processes */
+
+	/* Written by the process. */
+	_Alignas(64) _Atomic uint64_t active; /* connections open (gauge); the master clears it after a death */
+	_Atomic uint64_t busy;                /* of them, inside a request (gauge) */
+	_Atomic uint64_t accepting;           /* 1: takes new connections */
+	_Atomic uint64_t counter[COUNTER_COUNT];
+	struct scoreboard_user_counter user[SCOREBOARD_USER_COUNTERS];
+	struct scoreboard_route route[SCOREBOARD_ROUTES];
+	struct scoreboard_listener listener[SCOREBOARD_LISTENERS];
+};
+
+struct scoreboard {
+	uint32_t version, slots;
+	_Atomic uint32_t stopping; /* 1: the whole server stops; nobody takes what a worker gives away */
+	_Atomic uint32_t status_turn; /* odd: the status is being written */
+	struct master_status status;
+	struct scoreboard_place route[SCOREBOARD_ROUTES], listener[SCOREBOARD_LISTENERS];
+	_Alignas(64) struct scoreboard_slot slot[SCOREBOARD_SLOTS];
+	_Alignas(4096) struct scoreboard_latency latency[SCOREBOARD_SLOTS];
+};
+
+/* Adds to a counter that this process alone writes: a plain load, add and store. */
+static inline void scoreboard_add(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* Maps a new scoreboard, all zero; *fd is its memfd (close-on-exec).  NULL with errno. */
+struct scoreboard *scoreboard_open(int *fd);
+void scoreboard_close(struct scoreboard *scoreboard, int fd);
+
+/*
+ * Master: gives the key a place for this generation.  A place is taken from another key only
+ * when no generation from `oldest` on has it; then its counters begin at 0.
+ */
+void scoreboard_claim_route(struct scoreboard *scoreboard, uint64_t key, unsigned generation,
+			    unsigned oldest);
+void scoreboard_claim_listener(struct scoreboard *scoreboard, uint64_t key, unsigned generation,
+			       unsigned oldest);
+
+/* Master: shows its status to the others, who see it whole. */
+void scoreboard_put_status(struct scoreboard *scoreboard, const struct master_status *status);
+void scoreboard_get_status(const struct scoreboard *scoreboard, struct master_status *status);
+
+/* Sums over all slots but those of admin processes. */
+uint64_t scoreboard_total(const struct scoreboard *scoreboard, enum scoreboard_counter counter);
+uint64_t scoreboard_active(const struct scoreboard *scoreboard);
+
+#endif
