@@ -303,7 +303,7 @@ def test_crash_of_a_handler_is_replaced_and_logged():
     """The worker is replaced at once, and the log says of what it died."""
     with Server({"workers": 2, "routes": [{"path": "/", "handler": "hello"}, kit_route("/crash", "crash", n=11),
                                           kit_route("/exit", "exit", n=3)]},
-                errors=["SIGSEGV", "SIGABRT", "died", "worker"]) as s:
+                errors=["SIGSEGV", "SIGABRT", "ended"], crashes=True) as s:
         for target, pattern in (("/crash", "SIGSEGV"), ("/exit", "(code|status) 3"), ("/crash?n=6", "SIGABRT")):
             before = set(s.workers())
             with s.client() as c:

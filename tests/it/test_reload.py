@@ -141,7 +141,7 @@ def test_many_swaps_leave_no_growth_in_the_master():
 def test_refused_reloads_change_nothing():
     """B30: under load, each kind of broken configuration, a good one after each."""
     good = [version_route("v1")]
-    with Server({"workers": 2, "routes": good, "timeouts": {"start": "500ms"}}, fds=False) as s:
+    with Server({"workers": 2, "routes": good, "timeouts": {"start": "500ms"}}, fds=False, crashes=True) as s:
         def text(content):
             return lambda: s.write_text(content)
 
@@ -275,7 +275,7 @@ def test_no_queued_connection_is_lost_when_a_listener_is_kept():
 def test_fini_that_crashes_or_hangs_harms_nothing():
     for how in ("crash", "hang", "exit"):
         with Server({"workers": 2, "timeouts": {"drain": "500ms", "start": "500ms"},
-                     "routes": [version_route("v1")]}, fds=False, errors=["."]) as s:
+                     "routes": [version_route("v1")]}, fds=False, errors=["."], crashes=True) as s:
             s.write_config(routes=[kit_route("/", "ok", fini=how)])
             s.kill(signal.SIGHUP)
             proc.wait_until(lambda: s.log.find("fini|reload|ended|killed"), "something said")

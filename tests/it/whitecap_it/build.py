@@ -46,6 +46,14 @@ def sanitized():
         return b"__asan_init" in f.read()
 
 
+def sanitizer_options(crashes=False):
+    """The environment of a server; crashes: the test provokes them, so the sanitizer must not catch them first."""
+    options = "abort_on_error=1:detect_leaks=0:handle_abort=0"
+    if crashes:
+        options += "".join(":handle_%s=0" % name for name in ("segv", "sigbus", "sigfpe", "sigill"))
+    return {"ASAN_OPTIONS": options, "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+
+
 def needs_plain():
     if sanitized():
         raise Skip("measures the plain build; this one has sanitizers")

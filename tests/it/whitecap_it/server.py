@@ -68,12 +68,12 @@ class Server:
 
     config: keys that replace the defaults above.  errors: patterns of error lines that the test
     provokes.  fds: False where the test changes what the master holds.  wrap: words put before the
-    command (strace, prlimit).
+    command (strace, setpriv).  crashes: the test makes processes of the server crash.
     """
 
     def __init__(self, config=None, *, args=(), env=None, errors=(), fds=True, wrap=(), start=True,
                  exit_code=0, wait_ready=True,
-                 binary=None):
+                 binary=None, crashes=False):
         self.folder = tempfile.mkdtemp(prefix="whitecap-it-")
         os.chmod(self.folder, 0o755)
         self.path = os.path.join(self.folder, "whitecap.json")
@@ -81,7 +81,7 @@ class Server:
         self.config.update(config or {})
         self.args, self.env, self.errors = list(args), env, list(errors)
         self.check_fds, self.wrap, self.exit_code = fds, list(wrap), exit_code
-        self.wait_ready = wait_ready
+        self.wait_ready, self.crashes = wait_ready, crashes
         self.binary = binary or build.binary()
         self.process = self.log = self.fds_at_start = None
         self.addresses = []
@@ -100,10 +100,7 @@ class Server:
         os.rename(self.path + ".new", self.path)
 
     def environment(self):
-        env = dict(os.environ, ASAN_OPTIONS="abort_on_error=1:detect_leaks=0:handle_abort=0",
-                   UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
-        env.update(self.env or {})
-        return env
+        return dict(os.environ, **build.sanitizer_options(self.crashes), **(self.env or {}))
 
     def start(self):
         command = self.wrap + [self.binary, "-c", self.path] + self.args
@@ -123,7 +120,19 @@ class Server:
             self.cleanup()
             raise AssertionError("exit code %d at start:\n%s" % (code, self.log.tail()))
         self.addresses = [m.group(1) for m in self.log.find(LISTENING.pattern)]
-        self.fds_at_start = proc.fd_kinds(self.pid)
+        self.fds_at_start = self.settled_fds()
+
+    def settled_fds(self):
+        """The master's descriptors once the child that proved the handlers is gone for good."""
+        count = int(self.log.find(SERVING.pattern)[-1].group(1))
+        seen = []
+
+        def look():
+            seen.append(proc.fd_kinds(self.pid))
+            return len(proc.children(self.pid, zombies=True)) == count and len(seen) > 1 and seen[-1] == seen[-2]
+
+        proc.wait_until(look, "the proving child gone")
+        return seen[-1]
 
     @property
     def pid(self):
@@ -269,8 +278,8 @@ class Server:
             self.cleanup()
 
 
-def run(args, config=None, text=None, seconds=20.0, env=None, wrap=()):
-    """Runs the binary to its end.  `{config}` in args stands for a file with config or text."""
+def run(args, config=None, text=None, seconds=20.0, wrap=()):
+    """Runs the binary to its end, crashes of its children and all.  `{config}` in args stands for a file with config or text."""
     with tempfile.TemporaryDirectory(prefix="whitecap-it-") as folder:
         path = os.path.join(folder, "whitecap.json")
         if text is not None or config is not None:
@@ -282,7 +291,7 @@ def run(args, config=None, text=None, seconds=20.0, env=None, wrap=()):
         done = subprocess.run([*wrap, build.binary(), *words], stdin=subprocess.DEVNULL, text=True, cwd=folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, errors="replace",
                               timeout=seconds * proc.scale(),
-                              env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0", **(env or {})))
+                              env=dict(os.environ, **build.sanitizer_options(crashes=True)))
         done.seconds = time.monotonic() - start
         done.stderr = done.stderr.replace(path, "{config}")
         assert not SANITIZER.search(done.stderr), done.stderr
