@@ -550,8 +550,12 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 		[CONN_LINGERING] = on_lingering,
 	};
 
+	struct engine *engine = conn->io.data;
+
 	(void)loop, (void)events;
+	engine->processing = conn;
 	by_state[conn->state](conn);
+	engine->processing = NULL;
 }
 
 static void conn_init(struct conn *conn, struct engine *engine, int fd)

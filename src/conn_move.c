@@ -18,6 +18,10 @@
 
 /* Giving. */
 
+enum { COUNT_MAX = 4096 }; /* connections looked at for evenness, at a time */
+
+#define REST_NS 1000000000u /* between two moves of a connection for evenness */
+
 struct shipment {
 	struct exchange_batch batch;
 	struct conn *conns[EXCHANGE_BATCH];
@@ -39,18 +43,30 @@ static bool is_movable(const struct conn *conn)
 	}
 }
 
-static void describe_peer(const struct conn_peer *peer, struct exchange_record *record)
+void conn_describe(const struct engine *engine, const struct conn *conn,
+		   struct exchange_record *record)
 {
-	record->family = peer->family;
-	record->port = peer->port;
-	memcpy(record->address, &peer->address, sizeof peer->address);
+	static const uint8_t states[] = {[CONN_IDLE] = EXCHANGE_IDLE,
+					 [CONN_READING] = EXCHANGE_READING,
+					 [CONN_PENDING] = EXCHANGE_READING,
+					 [CONN_SENDING] = EXCHANGE_SENDING};
+
+	*record = (struct exchange_record){
+		.listener = conn->unlisted ? 0 : engine->listener_ids[conn->listener],
+		.served = conn->served,
+		.moves = (uint16_t)(conn->moves + 1),
+		.state = states[conn->state],
+		.closing = conn->closing,
+		.linger = conn->linger,
+		.family = conn->peer.family,
+		.port = conn->peer.port,
+	};
+	memcpy(record->address, &conn->peer.address, sizeof conn->peer.address);
 }
 
-/* The request in progress: its octets, and how far a chunked body is decoded. Returns the pieces of payload. */
-static int describe_request(const struct conn *conn, struct exchange_record *record,
-			    struct iovec *payload)
+int conn_describe_request(const struct conn *conn, const struct request *request,
+			  struct exchange_record *record, struct iovec *payload)
 {
-	const struct request *request = conn->request;
 	const struct http_request *http = &request->http;
 	size_t input = conn->closing ? 0 : request->len - request->pos;
 	int pieces = 0;
@@ -76,22 +92,12 @@ static int describe_request(const struct conn *conn, struct exchange_record *rec
 
 static bool pack(struct engine *engine, struct conn *conn)
 {
-	static const uint8_t states[] = {[CONN_IDLE] = EXCHANGE_IDLE,
-					 [CONN_READING] = EXCHANGE_READING,
-					 [CONN_SENDING] = EXCHANGE_SENDING};
-	struct exchange_record record = {
-		.listener = conn->unlisted ? 0 : engine->listener_ids[conn->listener],
-		.served = conn->served,
-		.moves = (uint16_t)(conn->moves + 1),
-		.state = states[conn->state],
-		.closing = conn->closing,
-		.linger = conn->linger,
-	};
+	struct exchange_record record;
 	int pieces = 0;
 
-	describe_peer(&conn->peer, &record);
+	conn_describe(engine, conn, &record);
 	if (conn->request)
-		pieces = describe_request(conn, &record, shipment.payload);
+		pieces = conn_describe_request(conn, conn->request, &record, shipment.payload);
 	if (!exchange_add(&shipment.batch, conn->io.fd, &record, shipment.payload, pieces))
 		return false;
 	shipment.conns[shipment.batch.count - 1] = conn;
@@ -144,6 +150,54 @@ bool conn_give_all(struct engine *engine)
 			return false;
 	}
 	return true;
+}
+
+uint64_t conn_count_used(const struct engine *engine, uint64_t since_ns)
+{
+	const struct timeout *ring = &engine->keepalive.ring;
+	uint64_t count = 0;
+
+	for (const struct timeout *at = ring->prev; at != ring && at->since_ns >= since_ns; at = at->prev)
+		if (++count == COUNT_MAX)
+			break;
+	return count;
+}
+
+static bool may_move_again(const struct engine *engine, const struct conn *conn)
+{
+	return conn->moves == 0 || engine->now_ns - conn->taken_ns > REST_NS;
+}
+
+/* From one end of the list of idle connections. */
+static void give_idle(struct engine *engine, uint64_t count, bool newest_first)
+{
+	struct timeout *ring = &engine->keepalive.ring;
+	struct timeout *at = newest_first ? ring->prev : ring->next, *next;
+	uint64_t looked_at = 0;
+
+	exchange_clear(&shipment.batch);
+	for (; at != ring && count > 0 && looked_at < COUNT_MAX; at = next, looked_at++) {
+		struct conn *conn = conn_of_timeout(at);
+
+		next = newest_first ? at->prev : at->next;
+		if (!may_move_again(engine, conn))
+			continue;
+		pack(engine, conn);
+		count--;
+		if (shipment.batch.count < EXCHANGE_BATCH)
+			continue;
+		if (!ship(engine))
+			return;
+		exchange_clear(&shipment.batch);
+	}
+	if (shipment.batch.count > 0)
+		ship(engine);
+}
+
+void conn_give_some(struct engine *engine, uint64_t busy, uint64_t idle)
+{
+	give_idle(engine, busy, true);
+	give_idle(engine, idle, false);
 }
 
 /* Taking. */
@@ -208,6 +262,7 @@ static struct request *restore(struct engine *engine, const struct exchange_item
 		return NULL;
 	request->received_ns = record->received_ns;
 	request->continued = record->continued;
+	request->replayed = record->replayed;
 	if (read_payload(item, request->buf, 0, record->input_len) < 0)
 		goto fail;
 	request->len = record->input_len;
@@ -250,6 +305,7 @@ static bool adopt(struct engine *engine, const struct exchange_item *item)
 	conn->listener = listener < 0 ? 0 : (uint16_t)listener;
 	conn->served = record->served;
 	conn->moves = record->moves;
+	conn->taken_ns = engine->now_ns;
 	conn->closing = record->closing;
 	conn->linger = record->linger;
 	conn_resume(conn, request);

@@ -7,14 +7,37 @@
 #define CONN_MOVE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+struct conn;
 struct engine;
+struct exchange_record;
+struct iovec;
+struct request;
 
 /*
  * Gives every connection that can be moved.  True: all are given; false: the exchange is full (errno says of what), the
  * rest goes on here.  The worker must no longer take.
  */
 bool conn_give_all(struct engine *engine);
+
+/* Connections that have been used since then, as far as it is worth counting. */
+uint64_t conn_count_used(const struct engine *engine, uint64_t since_ns);
+
+/*
+ * For evenness: gives so many of the idle connections used last, and of those not used for the longest time.
+ * One that was taken a moment ago stays, so that none is passed to and fro.
+ */
+void conn_give_some(struct engine *engine, uint64_t busy, uint64_t idle);
+
+/*
+ * What a record says of a connection, and of its request in progress: then also the pieces of its payload, at most
+ * OUTPUT_IOV + 1, whose number is returned.  Async-signal-safe.
+ */
+void conn_describe(const struct engine *engine, const struct conn *conn,
+		   struct exchange_record *record);
+int conn_describe_request(const struct conn *conn, const struct request *request,
+			  struct exchange_record *record, struct iovec *payload);
 
 /* Takes one message with connections.  False: there is none. */
 bool conn_take(struct engine *engine);

@@ -48,7 +48,8 @@ struct engine {
 	struct request *current;     /* what connections without a request of their own read into */
 	struct request *spare;       /* to become the current one; there when a handler is called */
 	struct request *answered;    /* pending requests that were answered since the loop woke up */
-	struct request *running;     /* whose handler is running */
+	struct request *running;     /* whose handler is running; NULL: none */
+	struct conn *processing;     /* whose event is being handled; NULL: none */
 	struct output output;
 
 	struct timeout_list keepalive, request, send, linger, drain_linger;

@@ -50,7 +50,8 @@ struct exchange_record {
 	uint8_t continued;      /* 1: 100 (Continue) was sent */
 	uint8_t closing, linger; /* 1: after the output */
 	uint8_t in_memfd;       /* 1: the payload is in a memfd, the descriptor behind the socket */
-	uint8_t reserved[3];
+	uint8_t replayed;       /* 1: the request was pending on a worker that died, and is run again */
+	uint8_t reserved[2];
 };
 
 struct exchange_batch {

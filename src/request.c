@@ -113,7 +113,7 @@ static void clear(struct request *request)
 	request->fields_cap = sizeof request->fields_first;
 	request->reason.ptr = NULL;
 	request->cancel = NULL;
-	request->continued = false;
+	request->continued = request->replayed = false;
 	request->state = REQUEST_READING;
 	request->received_ns = request->deadline_ns = 0;
 	request->route = NULL;
@@ -176,9 +176,18 @@ int request_copy_rest(struct request *to, const struct request *from)
 	to->len = rest;
 	to->received_ns = from->received_ns;
 	to->continued = from->continued;
+	to->replayed = from->replayed;
 	memcpy(&to->http, &from->http,
 	       sizeof to->http + from->http.field_count * sizeof(struct http_field));
 	return 0;
+}
+
+bool request_is_known(const struct request_pool *pool, const struct request *request)
+{
+	for (uint32_t i = 0; i < pool->count; i++)
+		if (pool->table[i] == request)
+			return true;
+	return false;
 }
 
 struct wc_request *request_ticket(const struct request *request)

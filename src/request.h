@@ -61,6 +61,7 @@ struct request {
 	uint64_t handled_ns;          /* when the handler was called */
 
 	struct answer answer;
+	bool replayed;                /* a worker has died with it */
 	bool continued;               /* 100 (Continue) was sent */
 	const char *mistake;          /* the handler's first one: the answer will be 500 */
 	char *fields;                 /* ready lines */
@@ -99,6 +100,9 @@ void request_end(struct request *request, enum request_end how);
 
 /* Copies the octets behind `from`, and how far they were parsed, into an empty request. -1: no memory. */
 int request_copy_rest(struct request *to, const struct request *from);
+
+/* Whether that is a request of the pool.  Looks at no memory but the pool's. */
+bool request_is_known(const struct request_pool *pool, const struct request *request);
 
 struct wc_request *request_ticket(const struct request *request);
 

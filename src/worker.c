@@ -12,10 +12,12 @@
 
 #include "acceptor.h"
 #include "access_log.h"
+#include "balancer.h"
 #include "conn.h"
 #include "conn_move.h"
 #include "conn_slab.h"
 #include "engine.h"
+#include "fault.h"
 #include "ipc.h"
 #include "log.h"
 #include "request.h"
@@ -31,6 +33,7 @@ enum { EPOLL_FD_MAX = 1024 }; /* the loop's is opened early, among the first des
 struct worker {
 	struct engine engine;
 	struct acceptor *acceptor;
+	struct balancer *balancer;          /* NULL: off, or not accepting */
 	ev_signal term, quit;
 	ev_io ipc;
 	ev_timer deadline;                  /* of the drain */
@@ -85,8 +88,11 @@ static void on_turn(struct ev_loop *loop)
 	engine->now_ns = engine_clock();
 	ev_invoke_pending(loop);
 	send_answers(engine);
-	if (engine->mode == ENGINE_SERVING)
+	if (engine->mode == ENGINE_SERVING) {
+		if (worker->balancer)
+			balancer_wake(worker->balancer);
 		return;
+	}
 	if (engine->mode == ENGINE_GIVING)
 		give(worker);
 	if (open_connections(engine) == 0)
@@ -129,6 +135,8 @@ static void drain(struct worker *worker, bool others_go_on)
 		return;
 	acceptor_stop(worker->acceptor);
 	worker->acceptor = NULL;
+	balancer_free(worker->balancer);
+	worker->balancer = NULL;
 	ev_io_stop(engine->loop, &worker->exchange);
 	ev_timer_stop(engine->loop, &worker->look_again);
 	set_deadline(worker, FIRST_SHARE);
@@ -163,14 +171,17 @@ static void on_look_again(struct ev_loop *loop, ev_timer *timer, int events)
 static void on_exchange(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct worker *worker = io->data;
+	double pause = acceptor_has_room(worker->acceptor, FDPASS_MAX) ? 0 : NO_ROOM;
 
 	(void)events;
-	if (acceptor_has_room(worker->acceptor, FDPASS_MAX)) {
+	if (pause == 0 && worker->balancer)
+		pause = balancer_hold_off(worker->balancer);
+	if (pause == 0) {
 		conn_take(&worker->engine);
 		return;
 	}
 	ev_io_stop(loop, io);
-	ev_timer_set(&worker->look_again, NO_ROOM, 0.);
+	ev_timer_set(&worker->look_again, pause, 0.);
 	ev_timer_start(loop, &worker->look_again);
 }
 
@@ -183,8 +194,11 @@ static void begin(struct worker *worker)
 		log_error("out of memory for the listeners");
 		exit(EXIT_FAILURE);
 	}
-	if (worker->engine.args->exchange.take >= 0)
-		ev_io_start(worker->engine.loop, &worker->exchange);
+	if (worker->engine.args->exchange.take < 0)
+		return;
+	ev_io_start(worker->engine.loop, &worker->exchange);
+	if (worker->engine.config->rebalance && !(worker->balancer = balancer_new(&worker->engine)))
+		log_warn("out of memory: connections are not rebalanced");
 }
 
 static void reopen(struct worker *worker, const struct ipc_message *message)
@@ -385,6 +399,7 @@ static void worker_fini(struct worker *worker)
 	struct engine *engine = &worker->engine;
 
 	acceptor_stop(worker->acceptor);
+	balancer_free(worker->balancer);
 	engine_count(engine, COUNTER_lost, engine->mode == ENGINE_GIVING ? open_connections(engine) : 0);
 	conn_close_all();
 	send_answers(engine);
@@ -411,6 +426,8 @@ int worker_main(const struct worker_args *args)
 	ev_set_userdata(worker.engine.loop, &worker);
 	ev_set_invoke_pending_cb(worker.engine.loop, on_turn);
 	watch_all(&worker);
+	if (fault_install(&worker.engine) < 0)
+		log_warn("no fault handler: %s", strerror(errno));
 	if (open_routes(&worker, &err) < 0)
 		return report_failure(args, &err);
 	ipc_send(args->ipc, IPC_READY, "", NULL, 0);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a worker still does when it crashes, or is told that it hangs: it answers the request that did it, hands
+ * all connections over to other workers, reports, and dies by the signal that it got.
+ *
+ * The work is done in the signal handler, on a stack of its own, with async-signal-safe calls only.  A fault in
+ * another thread is passed on to the main one, whose memory the connections are.
+ */
+#ifndef FAULT_H
+#define FAULT_H
+
+#include <signal.h>
+
+struct engine;
+
+/* Sent by the master to a worker whose handler does not return; in the worker also from thread to thread. */
+#define FAULT_SIGNAL SIGRTMAX
+
+/* Installs the handlers for the calling process, whose main thread this is.  -1 with errno. */
+int fault_install(struct engine *engine);
+
+#endif
