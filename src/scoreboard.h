@@ -79,6 +79,7 @@ struct scoreboard_slot {
 	_Atomic uint32_t number;              /* of the worker */
 	_Atomic uint64_t started_ns;          /* CLOCK_MONOTONIC */
 	_Atomic uint64_t restarts;            /* of the worker with that number */
+	_Atomic uint64_t hang_turn;           /* the turn that it was told to give up */
 	_Atomic uint32_t used;                /* 1: there was a process; until then all else is zero */
 	char last_exit[128];                  /* text, empty: none; the master writes it between two processes */
 
@@ -86,6 +87,8 @@ struct scoreboard_slot {
 	_Alignas(64) _Atomic uint64_t active; /* connections open (gauge); the master clears it after a death */
 	_Atomic uint64_t busy;                /* of them, inside a request (gauge) */
 	_Atomic uint64_t accepting;           /* 1: takes new connections */
+	_Atomic uint64_t turn;                /* odd: inside a handler or callback, another number each time */
+	_Atomic uint64_t turn_limit_ms;       /* that it may take; 0: any time */
 	_Atomic uint64_t counter[COUNTER_COUNT];
 	struct scoreboard_user_counter user[SCOREBOARD_USER_COUNTERS];
 	struct scoreboard_route route[SCOREBOARD_ROUTES];
