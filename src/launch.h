@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a row's process begins its life: what it keeps of the master, who it becomes, what it runs. */
+/* How a row's process begins: what it keeps of the master, who it becomes, what it runs. */
 #ifndef LAUNCH_H
 #define LAUNCH_H
 

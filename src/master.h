@@ -26,7 +26,8 @@ struct master_options {
 
 /*
  * Runs until the server has stopped, and no child is left.  To be called with signals blocked;
- * those that came meanwhile are acted upon.  Why a server did not start is on stderr.  Returns an enum master_exit.
+ * those that came meanwhile are acted upon.  Why a server did not start is on stderr.  Returns an
+ * enum master_exit.
  * In children it does not return.
  */
 int master_main(const struct master_options *options, const struct child_roles *roles);

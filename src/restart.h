@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * When a process that ended is started again.  The first time at once, then after 100 ms, doubling
- * to 10 s; a process that stayed up for 60 s starts the count anew.  Pure; all times are in ms of one
- * clock that never goes back.
+ * to 10 s; a process that stayed up for 60 s starts the count anew.  Pure; all times are in ms of
+ * one clock that never goes back.
  */
 #ifndef RESTART_H
 #define RESTART_H
@@ -14,8 +14,8 @@ enum {
 	RESTART_FIRST_MS = 100,
 	RESTART_MAX_MS = 10000,
 	RESTART_STABLE_MS = 60000,
-	RESTART_CLEAN_MS = 1000, /* who lived that long and left on its own accord is not held to have failed */
-	RESTART_CRASH_LOOP = 5,  /* failed starts in a row after which a server that never served gives up */
+	RESTART_CLEAN_MS = 1000, /* who left by itself after that long has not failed */
+	RESTART_CRASH_LOOP = 5,  /* failed starts in a row: a server that never served gives up */
 };
 
 /* One worker's history.  All zero: it never ended. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Supervision as data: what becomes of a supervised process, and what is to be done, in each state at each event.
- * Pure: whoever feeds an event carries the action out.
+ * Supervision as data: what becomes of a supervised process, and what is to be done, in each state
+ * at each event.  Pure: whoever feeds an event carries the action out.
  *
  * There are two kill states, since the intent must outlive the kill: a process that ends in FAILING
  * is started again, one that ends in KILLING is not.

@@ -23,7 +23,7 @@ struct spawn {
 	const char *title;          /* "worker 3": what ps shows after the program's name */
 };
 
-/* The child's pid, or -1 with errno.  Returns in the parent only, with its signal mask as before. */
+/* The child's pid, or -1 with errno.  Returns in the parent only, with its signal mask kept. */
 pid_t spawn_child(const struct spawn *spawn);
 
 /* Blocks every signal but those of a fault; the mask before goes to *before (NULL: nowhere). */

@@ -73,7 +73,7 @@ static void test_clean_end(void)
 	restart_note_end(&restart, 5000, RESTART_CLEAN_MS, true);
 	CU_ASSERT_EQUAL(restart_wait(&restart, 5000, false), 0);
 	CU_ASSERT_EQUAL(restart.failures, 4);
-	/* One that leaves as soon as it is started would otherwise be started again for ever, at full speed. */
+	/* One that leaves as soon as it is started must not be started for ever at full speed. */
 	restart_note_end(&restart, 5000, RESTART_CLEAN_MS - 1, true);
 	CU_ASSERT_EQUAL(restart_wait(&restart, 5000, false), 800);
 }
