@@ -27,7 +27,7 @@ static struct {
 	struct engine *engine;
 	struct exchange_batch batch;
 	struct iovec payload[OUTPUT_IOV + 2];
-	char answer[ANSWER_MAX];
+	char answer[ANSWER_MAX], date[HTTP_DATE_LEN + 1];
 	int status;
 	int waits, skips;
 	volatile bool can_skip;
@@ -49,7 +49,7 @@ static struct iovec answer(const struct request *request, int status)
 	struct http_head head = {.status = status,
 				 .fields = {fields, sizeof fields - 1},
 				 .content_length = strlen(body),
-				 .date = rescue.engine->date};
+				 .date = rescue.date};
 	size_t len;
 
 	if (!request->http.keep_alive)
@@ -179,6 +179,7 @@ void conn_rescue_all(struct engine *engine, int status)
 		return;
 	rescue.engine = engine;
 	rescue.status = status;
+	http_date_format(rescue.date, time(NULL));
 	exchange_clear(&rescue.batch);
 	conn_slab_each(try_one);
 	ship();

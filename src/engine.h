@@ -54,6 +54,7 @@ struct engine {
 
 	struct timeout_list keepalive, request, send, linger, drain_linger;
 	enum engine_mode mode;
+	uint64_t turn_limit_ms; /* of callbacks outside of handle; 0: hangs are not watched for */
 
 	time_t date_at;
 	char date[HTTP_DATE_LEN + 1];
@@ -67,6 +68,13 @@ const char *engine_date(struct engine *engine);
 static inline void engine_count(struct engine *engine, enum scoreboard_counter counter, uint64_t n)
 {
 	scoreboard_add(&engine->slot->counter[counter], n);
+}
+
+/* The master watches how long one of these lasts: what follows is another one. */
+static inline void engine_begin_turn(struct engine *engine, uint64_t limit_ms)
+{
+	atomic_store_explicit(&engine->slot->turn_limit_ms, limit_ms, memory_order_relaxed);
+	scoreboard_add(&engine->slot->turn, 2);
 }
 
 #endif

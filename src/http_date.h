@@ -7,7 +7,7 @@
 
 enum { HTTP_DATE_LEN = 29 };
 
-/* "Sun, 06 Nov 1994 08:49:37 GMT", terminated. */
+/* "Sun, 06 Nov 1994 08:49:37 GMT", terminated; from 1970 to 9999.  Async-signal-safe. */
 void http_date_format(char out[HTTP_DATE_LEN + 1], time_t seconds);
 
 #endif

@@ -18,12 +18,13 @@
 #include "pidfile.h"
 #include "restart.h"
 #include "row.h"
+#include "watchdog.h"
 #include "stats_source.h"
 
 /* Where a new generation is on its way. */
 enum stage { STAGE_LOADED, STAGE_PROVING, STAGE_PROVEN, STAGE_STARTING };
 
-enum { SIGNAL_COUNT = 9, WORKERS_MAX = ROW_PROVER - 1 };
+enum { SIGNAL_COUNT = 9, WORKERS_MAX = SCOREBOARD_ADMIN - 2 };
 
 struct master {
 	struct master_options options;
@@ -45,13 +46,14 @@ struct master {
 	bool log_is_file; /* not stderr */
 	enum master_exit exit_code;
 	struct master_status status;
+	struct watchdog watchdog;
 	struct rows rows;
 };
 
 static void each_row(struct master *master, const struct generation *generation,
 		     void (*act)(struct row *))
 {
-	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++) {
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];
 
 		if (row->state != SLOT_EMPTY && (!generation || row->generation == generation))
@@ -59,12 +61,33 @@ static void each_row(struct master *master, const struct generation *generation,
 	}
 }
 
+/* The same for admin processes, which are in rows of their own. */
+static void each_admin(struct master *master, const struct generation *generation,
+		       void (*act)(struct row *))
+{
+	for (unsigned i = SCOREBOARD_ADMIN; i < SCOREBOARD_SLOTS; i++) {
+		struct row *row = &master->rows.row[i];
+
+		if (row->state != SLOT_EMPTY && (!generation || row->generation == generation))
+			act(row);
+	}
+}
+
+static bool has_admin(const struct master *master, const struct generation *generation)
+{
+	for (unsigned i = SCOREBOARD_ADMIN; i < SCOREBOARD_SLOTS; i++)
+		if (master->rows.row[i].generation == generation &&
+		    row_is_wanted(&master->rows.row[i]))
+			return true;
+	return false;
+}
+
 static unsigned count_rows(const struct master *master, const struct generation *generation,
 			   enum slot_state state)
 {
 	unsigned count = 0;
 
-	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++)
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
 		count += master->rows.row[i].generation == generation &&
 			 master->rows.row[i].state == state;
 	return count;
@@ -155,6 +178,8 @@ static void stop(struct master *master, void (*end)(struct row *))
 	master->status.state = MASTER_STOPPING;
 	atomic_store(&master->rows.scoreboard->stopping, 1);
 	each_row(master, NULL, end);
+	if (end == row_kill) /* else it answers until the workers have gone */
+		each_admin(master, NULL, row_kill);
 	/* The workers have the listeners still, and take what is in their queues. */
 	for (struct generation *generation = master->all; generation; generation = generation->next)
 		generation_retire(generation);
@@ -197,6 +222,7 @@ static void discard_next(struct master *master)
 	if (!master->next)
 		return;
 	each_row(master, master->next, row_drain);
+	each_admin(master, master->next, row_drain);
 	generation_retire(master->next);
 	master->next = NULL;
 }
@@ -325,6 +351,7 @@ static void apply_log(struct master *master, const struct generation *old,
 static void retire(struct master *master, struct generation *generation)
 {
 	each_row(master, generation, row_drain);
+	each_admin(master, generation, row_drain);
 	generation_retire(generation);
 }
 
@@ -339,6 +366,7 @@ static void commit(struct master *master)
 	apply_log(master, old, new);
 	apply_listeners(old, new);
 	each_row(master, new, row_go);
+	watchdog_set(&master->watchdog, new->config);
 	if (old)
 		retire(master, old);
 	master->status.generation = new->number;
@@ -376,6 +404,12 @@ static void on_proving(struct master *master)
 	}
 }
 
+static void start_admin(struct master *master, struct generation *generation)
+{
+	if (generation_admin_fd(generation) >= 0 && !has_admin(master, generation))
+		rows_start(&master->rows, generation, ROW_ADMIN);
+}
+
 /* Old generations that still drain may leave too few rows: then it waits for them. */
 static void start_workers(struct master *master)
 {
@@ -390,6 +424,8 @@ static void start_workers(struct master *master)
 		return;
 	for (unsigned i = 0; i < next->workers; i++)
 		rows_start(&master->rows, next, i);
+	if (!master->active)
+		start_admin(master, next);
 	master->stage = STAGE_STARTING;
 }
 
@@ -433,7 +469,7 @@ static void fill(struct master *master)
 	struct generation *active = master->active;
 	bool present[SCOREBOARD_SLOTS] = {false};
 
-	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++) {
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];
 
 		if (row->generation == active && row_is_wanted(row))
@@ -442,6 +478,7 @@ static void fill(struct master *master)
 	for (unsigned i = 0; i < active->workers; i++)
 		if (!present[i])
 			rows_start(&master->rows, active, i);
+	start_admin(master, active);
 }
 
 /*
@@ -455,7 +492,7 @@ static void hurry(struct master *master)
 	bool coming = count_rows(master, active, SLOT_STARTING) > 0 ||
 		      count_rows(master, active, SLOT_FAILING) > 0;
 
-	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++) {
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];
 
 		if (row->generation != active || row->state != SLOT_BACKOFF)
@@ -539,6 +576,7 @@ static void on_reopen(struct master *master)
 			log_error("access_log.path: %s: %s: the old log stays",
 				  generation->config->access_log_path, strerror(errno));
 	each_row(master, NULL, reopen_row);
+	each_admin(master, NULL, reopen_row);
 	log_info("log files reopened");
 	write_stats(master);
 }
@@ -555,7 +593,7 @@ static void resize(struct master *master, unsigned workers)
 
 	if (!active || master->stopping || workers == 0 || workers > WORKERS_MAX / 2)
 		return;
-	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++) {
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];
 
 		if (row->generation == active && row_is_wanted(row) && row->number >= workers)
@@ -617,6 +655,7 @@ static void stop_watchers(void *data)
 	for (size_t i = 0; i < SIGNAL_COUNT; i++)
 		ev_signal_stop(master->loop, &master->signals[i]);
 	ev_prepare_stop(master->loop, &master->look);
+	watchdog_stop(&master->watchdog);
 	ev_loop_destroy(master->loop);
 	master->loop = NULL;
 }
@@ -640,6 +679,7 @@ static int open_all(struct master *master, const struct child_roles *roles)
 	rows->forget = stop_watchers;
 	rows->data = master;
 	rows_init(rows);
+	watchdog_init(&master->watchdog, rows);
 	log_count_in(&rows->scoreboard->slot[0].counter[COUNTER_log_dropped]);
 	return 0;
 }

@@ -151,7 +151,11 @@ static bool run(struct conn *conn, struct request *request, const struct route *
 	if (route->counts)
 		scoreboard_add(&route->counts->requests, 1);
 	engine->running = request;
+	if (engine->turn_limit_ms)
+		engine_begin_turn(engine, route->timeout_ns / 1000000);
 	result = route->handler->handle(request_ticket(request), route->state);
+	if (engine->turn_limit_ms)
+		engine_begin_turn(engine, engine->turn_limit_ms);
 	engine->running = NULL;
 	if (request->answer.status || request->mistake)
 		return true;

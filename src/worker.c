@@ -28,6 +28,8 @@
 #define FIRST_SHARE 0.8  /* of timeouts.drain: then connections are closed */
 #define LAST_SHARE 0.15  /* of timeouts.drain, after that: then the worker goes */
 
+enum { TURN_MIN_MS = 1000 };
+
 enum { EPOLL_FD_MAX = 1024 }; /* the loop's is opened early, among the first descriptors */
 
 struct worker {
@@ -86,8 +88,12 @@ static void on_turn(struct ev_loop *loop)
 	struct engine *engine = &worker->engine;
 
 	engine->now_ns = engine_clock();
+	if (engine->turn_limit_ms)
+		scoreboard_add(&engine->slot->turn, 1);
 	ev_invoke_pending(loop);
 	send_answers(engine);
+	if (engine->turn_limit_ms)
+		scoreboard_add(&engine->slot->turn, 1);
 	if (engine->mode == ENGINE_SERVING) {
 		if (worker->balancer)
 			balancer_wake(worker->balancer);
@@ -321,6 +327,15 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 	return set_listener_ids(engine);
 }
 
+/* Timers and other callbacks of handlers may take as long as the slowest route, and a second at least. */
+static void watch_for_hangs(struct engine *engine, uint64_t timeout_ms)
+{
+	if (timeout_ms > 0 && engine->turn_limit_ms < TURN_MIN_MS)
+		engine->turn_limit_ms = TURN_MIN_MS;
+	if (timeout_ms > engine->turn_limit_ms)
+		engine->turn_limit_ms = timeout_ms;
+}
+
 static int open_routes(struct worker *worker, struct err *err)
 {
 	struct engine *engine = &worker->engine;
@@ -338,7 +353,11 @@ static int open_routes(struct worker *worker, struct err *err)
 		struct route *route = routes_at(engine->routes, i);
 
 		route->timeout_list = handler_list(worker, route->timeout_ns);
+		watch_for_hangs(engine, route->timeout_ns / 1000000);
 	}
+	/* The process that had the slot before may have died inside a turn. */
+	scoreboard_add(&engine->slot->turn, atomic_load(&engine->slot->turn) & 1);
+	engine_begin_turn(engine, engine->turn_limit_ms);
 	return 0;
 }
 
