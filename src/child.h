@@ -23,12 +23,15 @@ struct worker_args {
 	struct exchange exchange;            /* shared by all workers; -1: none */
 	int ipc;                             /* its end of the pair with the master */
 	int access_log;                      /* fd, -1 without one */
+	int admin_listener;                  /* fd, -1 without one; its address is config->admin_listen */
+	const struct wc_handler *builtin;    /* answers all routes, in the place of images; NULL: none */
 };
 
 /* Called right after the fork, with all signals blocked; what they return is the exit code. */
 struct child_roles {
 	int (*serve)(const struct worker_args *args);
 	int (*prove)(const struct worker_args *args);
+	int (*admin)(const struct worker_args *args);
 };
 
 #endif

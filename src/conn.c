@@ -241,10 +241,13 @@ static bool flush(struct conn *conn, struct request *request)
 	sent = output_send(conn->io.fd, &iov, &count);
 	if (sent > 0)
 		engine_count(engine, COUNTER_bytes_out, (uint64_t)sent);
+	if (sent >= 0)
+		latency_sent(&engine->latency);
 	if ((size_t)sent == len) {
 		output_clear(output);
 		return true;
 	}
+	latency_drop(&engine->latency);
 	if (sent >= 0 && hold_output(conn, request, iov, count) == 0) {
 		output_clear(output);
 		set_state(conn, CONN_SENDING);
@@ -667,6 +670,7 @@ void conn_on_handler_expired(struct timeout *timeout, void *data)
 	struct conn *conn = conn_of_timeout(timeout);
 	struct request *request = conn->request, *next = request;
 	const struct route *route = request->route;
+	uint64_t received_ns = request->received_ns;
 
 	timeout_stop(timeout);
 	engine_count(engine, COUNTER_timeout_handler, 1);
@@ -683,6 +687,7 @@ void conn_on_handler_expired(struct timeout *timeout, void *data)
 	conn->request = next;
 	next->conn = conn;
 	next->route = route;
+	next->received_ns = received_ns;
 	respond_error(conn, next, 504);
 	advance(engine, next);
 	conn_process(conn, next);

@@ -14,6 +14,7 @@
 #include "child.h"
 #include "http_date.h"
 #include "http_request.h"
+#include "latency.h"
 #include "output.h"
 #include "timeouts.h"
 
@@ -51,6 +52,7 @@ struct engine {
 	struct request *running;     /* whose handler is running; NULL: none */
 	struct conn *processing;     /* whose event is being handled; NULL: none */
 	struct output output;
+	struct latency latency;
 
 	struct timeout_list keepalive, request, send, linger, drain_linger;
 	enum engine_mode mode;

@@ -13,6 +13,8 @@
 
 #include "cpus.h"
 
+enum { ADMIN_BACKLOG = 512 };
+
 enum { LOG_FLAGS = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
 /* A log that is made anew belongs to whom the one before belonged. */
@@ -78,6 +80,19 @@ static int probe_log(const char *path, struct err *err)
 	return -1;
 }
 
+static enum listener_result open_admin(struct generation *generation, struct err *err)
+{
+	const struct config *config = generation->config;
+
+	if (!config->admin_listen)
+		return LISTENER_OK;
+	generation->admin_listen = (struct config_listen){.address = config->admin_listen,
+							  .mode = config->admin_mode,
+							  .backlog = ADMIN_BACKLOG};
+	return listener_set_open_admin(&generation->admin_listener, generation->pool,
+				       &generation->admin_listen, err);
+}
+
 static enum generation_result open_listeners(struct generation *generation, struct err *err)
 {
 	static const enum generation_result results[] = {
@@ -86,9 +101,12 @@ static enum generation_result open_listeners(struct generation *generation, stru
 		[LISTENER_CANNOT_BIND] = GENERATION_CANNOT_BIND,
 	};
 
-	return results[listener_set_open(&generation->listeners, generation->pool,
-					 generation->config->listens,
-					 generation->config->listen_count, err)];
+	enum listener_result result =
+		listener_set_open(&generation->listeners, generation->pool,
+				  generation->config->listens, generation->config->listen_count, err);
+	enum listener_result admin = open_admin(generation, err);
+
+	return results[result != LISTENER_OK ? result : admin];
 }
 
 /* Everything is tried, so that all mistakes come at once. */
@@ -136,8 +154,10 @@ enum generation_result generation_open(struct generation **generation, unsigned 
 void generation_retire(struct generation *generation)
 {
 	generation->retired = true;
-	if (generation->pool)
+	if (generation->pool) {
 		listener_set_close(&generation->listeners, generation->pool);
+		listener_set_close(&generation->admin_listener, generation->pool);
+	}
 	for (size_t i = 0; i < generation->image_count; i++)
 		handler_image_close(&generation->images[i]);
 	generation->image_count = 0;
@@ -155,6 +175,11 @@ void generation_free(struct generation *generation)
 	free(generation->images);
 	free(generation->reason);
 	free(generation);
+}
+
+int generation_admin_fd(const struct generation *generation)
+{
+	return generation->admin_listener.count ? generation->admin_listener.fds[0] : -1;
 }
 
 void generation_note_failure(struct generation *generation, const char *reason)

@@ -30,6 +30,8 @@ struct generation {
 	struct config *config;
 	struct listener_pool *pool; /* of the listeners; NULL: a test, nothing is opened */
 	struct listener_set listeners;
+	struct config_listen admin_listen; /* of admin_listener, as of a public one */
+	struct listener_set admin_listener; /* empty without one */
 	struct handler_image *images; /* one per route */
 	size_t image_count;
 	struct privs privs;
@@ -56,6 +58,9 @@ enum generation_result generation_open(struct generation **generation, unsigned 
 /* Gives the fds of listeners and handlers back: no worker of it will be started any more. */
 void generation_retire(struct generation *generation);
 void generation_free(struct generation *generation);
+
+/* The socket of its admin process; -1: it has none. */
+int generation_admin_fd(const struct generation *generation);
 
 /* A start failed: the text is kept. */
 void generation_note_failure(struct generation *generation, const char *reason);

@@ -47,8 +47,11 @@ static int run_role(const struct launch *launch)
 		.exchange = row->number == ROW_PROVER ? (struct exchange){-1, -1} : row->rows->exchange,
 		.ipc = launch->ipc,
 		.access_log = generation->access_log,
+		.admin_listener = generation_admin_fd(generation),
 	};
 
+	if (row->number == ROW_ADMIN)
+		return roles->admin(&args);
 	return row->number == ROW_PROVER ? roles->prove(&args) : roles->serve(&args);
 }
 
@@ -82,7 +85,7 @@ static int *fds_to_keep(const struct row *row, int ipc, size_t *count)
 {
 	const struct generation *generation = row->generation;
 	size_t listeners = generation->listeners.count;
-	int *keep = calloc(listeners + generation->image_count + 5, sizeof *keep);
+	int *keep = calloc(listeners + generation->image_count + 6, sizeof *keep);
 	size_t n = 0;
 
 	if (!keep)
@@ -90,6 +93,7 @@ static int *fds_to_keep(const struct row *row, int ipc, size_t *count)
 	keep[n++] = ipc;
 	keep[n++] = log_fd();
 	keep[n++] = generation->access_log;
+	keep[n++] = generation_admin_fd(generation);
 	keep[n++] = row->rows->exchange.give;
 	keep[n++] = row->rows->exchange.take;
 	for (size_t i = 0; i < listeners; i++)

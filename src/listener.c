@@ -29,6 +29,7 @@ struct request {
 	const struct listener_set *set; /* entries before `index` are filled in; NULL: failed */
 	const struct config_listen *listens;
 	size_t index;
+	bool admin;
 	struct address address;
 	struct err *err;
 };
@@ -66,8 +67,11 @@ static const struct hint {
 static enum listener_result complain(const struct request *r, enum listener_result result,
 				     const char *found, const char *expected)
 {
-	err_add(r->err, "listen[%zu].address \"%s\": %s; %s", r->index,
-		r->listens[r->index].address, found, expected);
+	char key[48] = "admin.listen";
+
+	if (!r->admin)
+		snprintf(key, sizeof(key), "listen[%zu].address", r->index);
+	err_add(r->err, "%s \"%s\": %s; %s", key, r->listens[r->index].address, found, expected);
 	return result;
 }
 
@@ -118,6 +122,8 @@ static bool is_wanted(const struct listener *l, const struct request *r)
 {
 	const struct address *address = &r->address;
 
+	if (l->admin != r->admin)
+		return false;
 	if (address->kind == ADDRESS_PASSED || l->passed)
 		return l->passed && strcmp(l->address, r->listens[r->index].address) == 0;
 	if (address->kind != l->where.kind)
@@ -333,6 +339,7 @@ static enum listener_result open_new(struct listener **opened, const struct requ
 		return complain_errno(r, "cannot listen");
 	}
 	l->fd = -1;
+	l->admin = r->admin;
 	l->passed = r->address.kind == ADDRESS_PASSED;
 	result = l->passed ? open_passed(l, r) : open_bound(l, r);
 	if (result != LISTENER_OK) {
@@ -407,11 +414,12 @@ void listener_pool_free(struct listener_pool *pool)
 	free(pool);
 }
 
-enum listener_result listener_set_open(struct listener_set *set, struct listener_pool *pool,
-				       const struct config_listen *listens, size_t count,
-				       struct err *err)
+static enum listener_result open_set(struct listener_set *set, struct listener_pool *pool,
+				     const struct config_listen *listens, size_t count, bool admin,
+				     struct err *err)
 {
-	struct request r = {.pool = pool, .set = set, .listens = listens, .err = err};
+	struct request r = {
+		.pool = pool, .set = set, .listens = listens, .admin = admin, .err = err};
 	enum listener_result worst = LISTENER_OK, result;
 
 	*set = (struct listener_set){.listeners = calloc(count, sizeof(*set->listeners)),
@@ -435,6 +443,19 @@ enum listener_result listener_set_open(struct listener_set *set, struct listener
 	if (worst != LISTENER_OK)
 		listener_set_close(set, pool);
 	return worst;
+}
+
+enum listener_result listener_set_open(struct listener_set *set, struct listener_pool *pool,
+				       const struct config_listen *listens, size_t count,
+				       struct err *err)
+{
+	return open_set(set, pool, listens, count, false, err);
+}
+
+enum listener_result listener_set_open_admin(struct listener_set *set, struct listener_pool *pool,
+					     const struct config_listen *listen, struct err *err)
+{
+	return open_set(set, pool, listen, 1, true, err);
 }
 
 int listener_set_apply(struct listener_set *set, const struct config_listen *listens)

@@ -29,6 +29,7 @@ struct listener {
 
 	/* Of the module. */
 	struct address where;
+	bool admin;    /* not one of the public ones */
 	bool passed;   /* by the service manager: neither closed nor removed here */
 	dev_t dev;     /* of a unix socket's file */
 	ino_t ino;
@@ -62,6 +63,10 @@ void listener_pool_free(struct listener_pool *pool);
 enum listener_result listener_set_open(struct listener_set *set, struct listener_pool *pool,
 				       const struct config_listen *listens, size_t count,
 				       struct err *err);
+
+/* The same for the one socket of admin.listen. */
+enum listener_result listener_set_open_admin(struct listener_set *set, struct listener_pool *pool,
+					     const struct config_listen *listen, struct err *err);
 
 /*
  * Gives kept sockets the backlog and mode of this configuration: once its generation serves.

@@ -124,7 +124,8 @@ static int dump(const char *path, char *const *overrides)
 
 static int serve(const char *path, char *const *overrides, bool test)
 {
-	static const struct child_roles roles = {.serve = worker_main, .prove = worker_prove};
+	static const struct child_roles roles = {.serve = worker_main, .prove = worker_prove,
+					.admin = worker_admin};
 	struct master_options options = {.path = path, .overrides = overrides, .test = test};
 
 	return master_main(&options, &roles);

@@ -525,11 +525,23 @@ static void sweep(struct master *master)
 	}
 }
 
+/* The workers have gone: the admin process, which told of it, goes too. */
+static void end_stop(struct master *master)
+{
+	each_admin(master, NULL, row_drain);
+	for (unsigned i = SCOREBOARD_ADMIN; i < SCOREBOARD_SLOTS; i++)
+		if (master->rows.row[i].state != SLOT_EMPTY)
+			return;
+	write_stats(master);
+	ev_break(master->loop, EVBREAK_ALL);
+}
+
 /* Before each wait for events: whatever has changed, all is looked at, so that nothing is missed. */
 static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events)
 {
 	struct master *master = prepare->data;
 
+	(void)loop;
 	(void)events;
 	if (!master->stopping)
 		advance(master);
@@ -539,10 +551,8 @@ static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events
 			hurry(master);
 	}
 	scoreboard_put_status(master->rows.scoreboard, &master->status);
-	if (master->stopping && rows_free(&master->rows) == SCOREBOARD_SLOTS - 1) {
-		write_stats(master);
-		ev_break(loop, EVBREAK_ALL);
-	}
+	if (master->stopping && rows_free(&master->rows) == SCOREBOARD_ADMIN - 1)
+		end_stop(master);
 	sweep(master);
 }
 

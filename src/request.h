@@ -58,7 +58,8 @@ struct request {
 	enum request_end ended;       /* the generation before */
 	uint64_t received_ns;         /* first octet; 0: none yet */
 	uint64_t deadline_ns;         /* 0: none */
-	uint64_t handled_ns;          /* when the handler was called */
+	uint64_t handled_ns;          /* when the handler was called, as of the loop's turn */
+	uint64_t handled_ticks;       /* the same, in ticks_now() */
 
 	struct answer answer;
 	bool replayed;                /* a worker has died with it */

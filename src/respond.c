@@ -57,6 +57,8 @@ static void put(struct conn *conn, struct request *request, int status, struct w
 	if (!request->http.is_head && http_has_body(status))
 		output_body(output, answer->iov, answer->count, answer->len);
 	count_response(engine, request->route, status);
+	latency_put(&engine->latency, request->route ? request->route->times : NULL,
+		    request->received_ns);
 	if (engine->access_log)
 		access_log_add(engine->access_log, conn, request, status, answer->len);
 }
@@ -96,6 +98,7 @@ void respond(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
 
+	latency_handled(&engine->latency, request->route->times, request->handled_ticks);
 	if (request->arena.overflow && !request->mistake)
 		request->mistake = "needed more memory than wc_alloc() has";
 	if (!request->answer.status && !request->mistake)
@@ -153,6 +156,7 @@ static bool run(struct conn *conn, struct request *request, const struct route *
 	engine->running = request;
 	if (engine->turn_limit_ms)
 		engine_begin_turn(engine, route->timeout_ns / 1000000);
+	request->handled_ticks = ticks_now();
 	result = route->handler->handle(request_ticket(request), route->state);
 	if (engine->turn_limit_ms)
 		engine_begin_turn(engine, engine->turn_limit_ms);

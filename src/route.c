@@ -51,7 +51,8 @@ static int route_open(struct route *route, const struct worker_args *args, size_
 	route->timeout_ns =
 		(config->timeout_ms ? config->timeout_ms : args->config->handler_ms) * 1000000;
 	find_counts(route, args, config);
-	route->handler = handler_load(&args->images[index], where, err);
+	route->handler = args->builtin ? args->builtin
+				       : handler_load(&args->images[index], where, err);
 	if (!route->handler)
 		return -1;
 	if (route->handler->init &&

@@ -54,6 +54,8 @@ const char *row_name(const struct row *row)
 
 	if (row->number == ROW_PROVER)
 		return "proving child";
+	if (row->number == ROW_ADMIN)
+		return "admin";
 	snprintf(name, sizeof name, "worker %u", row->number);
 	return name;
 }
@@ -162,10 +164,12 @@ static void serve(struct row *row)
 {
 	ev_timer_stop(row->rows->loop, &row->timer);
 	row->was_ready = true;
-	row->generation->failed_starts = 0;
+	if (row->number != ROW_ADMIN)
+		row->generation->failed_starts = 0;
 	if (row->number == ROW_PROVER)
 		row->generation->proven = true;
-	if (row->generation->serving)
+	/* The admin process answers from the start on, to tell that the others do not. */
+	if (row->generation->serving || row->number == ROW_ADMIN)
 		row_go(row);
 }
 
@@ -209,6 +213,8 @@ static void (*const actions[SLOT_ACTION_COUNT])(struct row *) = {
 /* A worker that ends before its generation serves has failed to start, also when it was ready. */
 static bool has_failed(const struct row *row, enum slot_event event, enum slot_state next)
 {
+	if (row->number == ROW_ADMIN) /* its trouble is nobody else's */
+		return false;
 	if (row->state == SLOT_STARTING)
 		return next == SLOT_FAILING || next == SLOT_BACKOFF;
 	return row->state == SLOT_READY && row->number != ROW_PROVER &&
@@ -358,8 +364,9 @@ static void account(struct row *row, int status, const char *how)
 {
 	struct scoreboard_slot *slot = slot_of(row), *own = row->rows->scoreboard->slot;
 
-	scoreboard_add(&own->counter[COUNTER_lost], atomic_load(&slot->active));
-	if (is_crash(status))
+	if (row->number != ROW_ADMIN)
+		scoreboard_add(&own->counter[COUNTER_lost], atomic_load(&slot->active));
+	if (row->number != ROW_ADMIN && is_crash(status))
 		scoreboard_add(&own->counter[COUNTER_crash], 1);
 	clear_slot(row);
 	note_last_exit(row, status, how);
@@ -429,7 +436,7 @@ unsigned rows_free(const struct rows *rows)
 {
 	unsigned count = 0;
 
-	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++)
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
 		count += rows->row[i].state == SLOT_EMPTY;
 	return count;
 }
@@ -438,19 +445,21 @@ unsigned rows_free(const struct rows *rows)
  * The lowest free row for a worker, the highest for a proving child: its counters go to slots where
  * they are not in the way.
  */
-static struct row *find_free(struct rows *rows, bool highest)
+static struct row *find_free(struct rows *rows, unsigned number)
 {
+	unsigned first = number == ROW_ADMIN ? SCOREBOARD_ADMIN : 1;
+	unsigned end = number == ROW_ADMIN ? SCOREBOARD_SLOTS : SCOREBOARD_ADMIN;
 	struct row *found = NULL;
 
-	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++)
-		if (rows->row[i].state == SLOT_EMPTY && (highest || !found))
+	for (unsigned i = first; i < end; i++)
+		if (rows->row[i].state == SLOT_EMPTY && (number == ROW_PROVER || !found))
 			found = &rows->row[i];
 	return found;
 }
 
 int rows_start(struct rows *rows, struct generation *generation, unsigned number)
 {
-	struct row *row = find_free(rows, number == ROW_PROVER);
+	struct row *row = find_free(rows, number);
 
 	if (!row)
 		return -1;

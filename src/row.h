@@ -18,8 +18,11 @@
 #include "scoreboard.h"
 #include "slot.h"
 
-/* The number of a proving child; workers count from 0. */
-enum { ROW_PROVER = SCOREBOARD_SLOTS - 1 };
+/* The numbers of those who are no workers; workers count from 0. */
+enum {
+	ROW_ADMIN = SCOREBOARD_ADMIN, /* in rows of its own, SCOREBOARD_ADMIN and above */
+	ROW_PROVER = SCOREBOARD_SLOTS - 1,
+};
 
 struct row {
 	struct rows *rows;
@@ -60,7 +63,7 @@ void rows_init(struct rows *rows);
 /* Looks for processes that have ended.  Other children of the master are left alone. */
 void rows_reap(struct rows *rows);
 
-/* Has a process started for a worker, or a proving child, in a free row.  -1: there is none. */
+/* Has a process started for a worker, a proving child or ROW_ADMIN, in a free row.  -1: there is none. */
 int rows_start(struct rows *rows, struct generation *generation, unsigned number);
 unsigned rows_free(const struct rows *rows);
 

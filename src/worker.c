@@ -12,6 +12,7 @@
 
 #include "acceptor.h"
 #include "access_log.h"
+#include "admin.h"
 #include "balancer.h"
 #include "conn.h"
 #include "conn_move.h"
@@ -88,10 +89,12 @@ static void on_turn(struct ev_loop *loop)
 	struct engine *engine = &worker->engine;
 
 	engine->now_ns = engine_clock();
+	latency_begin_turn(&engine->latency, engine->now_ns);
 	if (engine->turn_limit_ms)
 		scoreboard_add(&engine->slot->turn, 1);
 	ev_invoke_pending(loop);
 	send_answers(engine);
+	latency_end_turn(&engine->latency);
 	if (engine->turn_limit_ms)
 		scoreboard_add(&engine->slot->turn, 1);
 	if (engine->mode == ENGINE_SERVING) {
@@ -320,6 +323,7 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 	if (!engine->current)
 		return -1;
 	engine->now_ns = engine_clock();
+	latency_init(&engine->latency, &args->scoreboard->latency[args->slot], engine->now_ns);
 	http_request_setup(&engine->limits);
 	lists_init(engine);
 	if (args->access_log >= 0 && !(engine->access_log = access_log_open(engine, args->access_log)))
@@ -453,6 +457,14 @@ int worker_main(const struct worker_args *args)
 	ev_run(worker.engine.loop, 0);
 	worker_fini(&worker);
 	return EXIT_SUCCESS;
+}
+
+int worker_admin(const struct worker_args *args)
+{
+	struct worker_args own;
+
+	admin_setup(&own, args);
+	return worker_main(&own);
 }
 
 int worker_prove(const struct worker_args *args)

@@ -14,4 +14,7 @@ int worker_main(const struct worker_args *args);
  */
 int worker_prove(const struct worker_args *args);
 
+/* The admin process: serves its listener with the handler that is built in.  Returns the exit code. */
+int worker_admin(const struct worker_args *args);
+
 #endif
