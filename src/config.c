@@ -206,6 +206,16 @@ static json_t *get_value(json_t *object, const char *path, bool *is_in_group)
 	return json_object_get(object, path);
 }
 
+/* The dump has every key: those that say what holds anyway are not worth a warning. */
+static bool is_default(const struct config_key *key, const json_t *given)
+{
+	json_t *def = key->def ? config_value_of_text(key->def) : json_null();
+	bool same = json_equal(given, def);
+
+	json_decref(def);
+	return same;
+}
+
 static void load_key(const struct load *load, const struct config_key *key, json_t *object,
 		     const char *prefix, void *out)
 {
@@ -221,7 +231,7 @@ static void load_key(const struct load *load, const struct config_key *key, json
 		load_list(load, key, path, value, out);
 	else if (value ? !config_value_read(key, value, (char *)out + key->offset) : is_in_group)
 		report_value(load, path, key, value);
-	else if (key->later && given && !json_is_null(given))
+	else if (key->later && given && !json_is_null(given) && !is_default(key, given))
 		report(load, WARNING, path, "set, but has no effect yet in this version");
 	json_decref(value);
 }

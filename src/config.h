@@ -36,7 +36,7 @@
 
 enum config_access_format { CONFIG_ACCESS_JSON, CONFIG_ACCESS_COMBINED };
 enum config_arrival { CONFIG_ARRIVAL_READ, CONFIG_ARRIVAL_KERNEL };
-enum { CONFIG_ROUTES_MAX = 64, CONFIG_LISTENS_MAX = 64, CONFIG_WORKERS_MAX = 128 };
+enum { CONFIG_ROUTES_MAX = 64, CONFIG_LISTENS_MAX = 64, CONFIG_WORKERS_MAX = 126 };
 
 struct config_listen {
 #define LISTEN_KEY(field, type, ...) CONFIG_FIELD_##type(field)

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "octet.h"
+
 enum chunk_state {
 	SIZE,          /* digits of the size */
 	SIZE_BLANK,    /* blanks behind it: only an extension may follow */
@@ -28,16 +30,6 @@ static int hex_digit(char c)
 		return c - '0';
 	c |= 0x20;
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool is_token(char c)
-{
-	return c > ' ' && c < 127 && !strchr("\"(),/:;<=>?@[\\]{}", c);
-}
-
-static bool is_text(char c)
-{
-	return (unsigned char)c >= ' ' ? c != 127 : c == '\t';
 }
 
 static enum chunk_state bad(struct http_request *request, unsigned status)
@@ -74,7 +66,7 @@ static enum chunk_state on_size_lf(struct http_request *request)
 
 static enum chunk_state on_trailer(struct http_request *request, char c)
 {
-	return c == '\r' ? LAST_LF : is_token(c) ? TRAILER_NAME : bad(request, 400);
+	return c == '\r' ? LAST_LF : octet_is(c, OCTET_TOKEN) ? TRAILER_NAME : bad(request, 400);
 }
 
 /* Extensions and trailers are the client's to send, but not without end. */
@@ -97,7 +89,7 @@ static enum chunk_state step(struct http_request *request, enum chunk_state stat
 	case SIZE_BLANK:
 		return c == ';' ? EXTENSION : c == ' ' || c == '\t' ? SIZE_BLANK : bad(request, 400);
 	case EXTENSION:
-		return c == '\r' ? SIZE_LF : is_text(c) ? EXTENSION : bad(request, 400);
+		return c == '\r' ? SIZE_LF : octet_is(c, OCTET_TEXT) ? EXTENSION : bad(request, 400);
 	case SIZE_LF:
 		return c == '\n' ? on_size_lf(request) : bad(request, 400);
 	case DATA_CR:
@@ -107,9 +99,9 @@ static enum chunk_state step(struct http_request *request, enum chunk_state stat
 	case TRAILER:
 		return on_trailer(request, c);
 	case TRAILER_NAME:
-		return c == ':' ? TRAILER_VALUE : is_token(c) ? TRAILER_NAME : bad(request, 400);
+		return c == ':' ? TRAILER_VALUE : octet_is(c, OCTET_TOKEN) ? TRAILER_NAME : bad(request, 400);
 	case TRAILER_VALUE:
-		return c == '\r' ? TRAILER_LF : is_text(c) ? TRAILER_VALUE : bad(request, 400);
+		return c == '\r' ? TRAILER_LF : octet_is(c, OCTET_TEXT) ? TRAILER_VALUE : bad(request, 400);
 	case TRAILER_LF:
 		return c == '\n' ? TRAILER : bad(request, 400);
 	case LAST_LF:

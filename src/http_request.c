@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "http_chunked.h"
+#include "octet.h"
 
 enum item { ITEM_NONE, ITEM_NAME, ITEM_VALUE };
 
@@ -20,28 +21,6 @@ enum { METHOD_MAX = 64 };
 
 _Static_assert(sizeof(http_parser) <= sizeof(((struct http_request *)0)->parser),
 	       "http_request.parser is too small");
-
-enum { TOKEN = 1, TARGET = 2, HOST = 4, HEX = 8 };
-
-/* clang-format off */
-static const unsigned char octet_class[256] = {
-	['!'] = TOKEN | TARGET | HOST, ['$'] = TOKEN | TARGET | HOST, ['&'] = TOKEN | TARGET | HOST,
-	['\''] = TOKEN | TARGET | HOST, ['*'] = TOKEN | TARGET | HOST, ['+'] = TOKEN | TARGET | HOST,
-	['-'] = TOKEN | TARGET | HOST, ['.'] = TOKEN | TARGET | HOST, ['_'] = TOKEN | TARGET | HOST,
-	['~'] = TOKEN | TARGET | HOST, ['('] = TARGET | HOST, [')'] = TARGET | HOST,
-	[','] = TARGET | HOST, [';'] = TARGET | HOST, ['='] = TARGET | HOST,
-	['#'] = TOKEN, ['`'] = TOKEN, ['^'] = TOKEN, ['|'] = TOKEN | TARGET, ['%'] = TOKEN,
-	['/'] = TARGET, [':'] = TARGET, ['?'] = TARGET, ['@'] = TARGET, ['['] = TARGET, [']'] = TARGET,
-	['0' ... '9'] = TOKEN | TARGET | HOST | HEX,
-	['A' ... 'F'] = TOKEN | TARGET | HOST | HEX, ['G' ... 'Z'] = TOKEN | TARGET | HOST,
-	['a' ... 'f'] = TOKEN | TARGET | HOST | HEX, ['g' ... 'z'] = TOKEN | TARGET | HOST,
-};
-/* clang-format on */
-
-static bool octet_is(char c, unsigned kind)
-{
-	return octet_class[(unsigned char)c] & kind;
-}
 
 static bool is_blank(char c)
 {
@@ -216,11 +195,7 @@ static void see_connection(struct http_request *request, const char *buf, struct
 
 static void see_coding(struct http_request *request, const char *buf, struct http_span element)
 {
-	bool token = true;
-
-	for (uint32_t i = 0; i < element.len; i++)
-		token = token && octet_is(buf[element.at + i], TOKEN);
-	if (token && !value_is(buf, element, "chunked"))
+	if (octet_all(buf + element.at, element.len, OCTET_TOKEN) && !value_is(buf, element, "chunked"))
 		request->item |= SEEN_UNKNOWN;
 }
 
@@ -230,14 +205,14 @@ static bool is_host(const char *s, uint32_t len)
 	const char *end = s + len, *host = s;
 
 	if (s < end && *s == '[') {
-		for (s++; s < end && (octet_is(*s, HEX) || *s == ':' || *s == '.');)
+		for (s++; s < end && (octet_is(*s, OCTET_HEX) || *s == ':' || *s == '.');)
 			s++;
 		if (s == end || *s != ']' || s - host < 3)
 			return false;
 		s++;
 	} else {
-		while (s < end && (octet_is(*s, HOST) || (*s == '%' && end - s > 2 &&
-							  octet_is(s[1], HEX) && octet_is(s[2], HEX))))
+		while (s < end && (octet_is(*s, OCTET_HOST) || (*s == '%' && end - s > 2 &&
+							  octet_is(s[1], OCTET_HEX) && octet_is(s[2], OCTET_HEX))))
 			s++;
 	}
 	if (s == end)
@@ -307,8 +282,8 @@ static int see_field(struct http_request *request, const char *buf, const struct
 static bool is_target_text(const char *s, uint32_t len)
 {
 	for (const char *end = s + len; s < end; s++)
-		if (!octet_is(*s, TARGET) &&
-		    !(*s == '%' && end - s > 2 && octet_is(s[1], HEX) && octet_is(s[2], HEX)))
+		if (!octet_is(*s, OCTET_TARGET) &&
+		    !(*s == '%' && end - s > 2 && octet_is(s[1], OCTET_HEX) && octet_is(s[2], OCTET_HEX)))
 			return false;
 	return true;
 }
@@ -400,7 +375,7 @@ static enum http_progress unknown_method(struct http_request *request, const cha
 {
 	size_t pos = request->start;
 
-	while (pos < len && octet_is(buf[pos], TOKEN))
+	while (pos < len && octet_is(buf[pos], OCTET_TOKEN))
 		pos++;
 	if (pos == len && len - request->start <= METHOD_MAX) {
 		request->fed = request->start; /* look again from its first octet */
@@ -461,7 +436,7 @@ static enum http_progress skip_empty_lines(struct http_request *request, const c
 	if (pos < request->limits->head_size) {
 		if (pos == len || (buf[pos] == '\r' && pos + 1 == len))
 			return HTTP_MORE;
-		if (octet_is(buf[pos], TOKEN))
+		if (octet_is(buf[pos], OCTET_TOKEN))
 			return HTTP_DONE;
 	}
 	refuse(request, 400);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "octet.h"
+
 /* clang-format off */
 #define STATUSES(S) \
 	S(200, "OK") S(201, "Created") S(202, "Accepted") S(203, "Non-Authoritative Information") \
@@ -101,17 +103,10 @@ size_t http_response_head(char *out, const struct http_head *head)
 
 bool http_is_field_name(const char *name, size_t len)
 {
-	for (size_t i = 0; i < len; i++)
-		if (name[i] <= ' ' || (unsigned char)name[i] >= 127 ||
-		    strchr("\"(),/:;<=>?@[\\]{}", name[i]))
-			return false;
-	return len > 0;
+	return len > 0 && octet_all(name, len, OCTET_TOKEN);
 }
 
 bool http_is_field_value(const char *value, size_t len)
 {
-	for (size_t i = 0; i < len; i++)
-		if (((unsigned char)value[i] < ' ' && value[i] != '\t') || value[i] == 127)
-			return false;
-	return true;
+	return octet_all(value, len, OCTET_TEXT);
 }

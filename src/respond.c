@@ -13,7 +13,11 @@
 #include "request.h"
 #include "route.h"
 
-enum { ALLOW_MAX = 512, ERROR_BODY_MAX = 64 };
+enum {
+	ALLOW_MAX = 512,
+	ERROR_BODY_MAX = 64,
+	MISTAKES_LOGGED = 10, /* in a second */
+};
 
 static void count_response(struct engine *engine, const struct route *route, int status)
 {
@@ -88,8 +92,18 @@ void respond_error(struct conn *conn, struct request *request, int status)
 	end(conn->io.data, request);
 }
 
+/* Clients may provoke mistakes at will: they must not fill the log. */
 static void log_mistake(const struct request *request)
 {
+	static uint64_t second;
+	static unsigned lines;
+
+	if (second != request->engine->now_ns / 1000000000) {
+		second = request->engine->now_ns / 1000000000;
+		lines = 0;
+	}
+	if (++lines > MISTAKES_LOGGED)
+		return;
 	log_error("handler %s (route %s): %s; answered 500", request->route->handler->name,
 		  request->route->path, request->mistake);
 }

@@ -39,14 +39,17 @@ static void set_title(const char *title)
 	snprintf(title_room.start, title_room.size, "whitecap: %s", title);
 }
 
-/* Meant for the master, also when sent to the whole process group; or an error of some call. */
-static bool is_ignored(int signal_number)
+/*
+ * Meant for the master, also when sent to the whole process group; or an error of some call.  Caught
+ * rather than ignored: what is ignored stays so in the commands that a handler starts.
+ */
+static bool is_disregarded(int signal_number)
 {
-	static const int ignored[] = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2,
+	static const int disregarded[] = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2,
 				      SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ};
 
-	for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-		if (ignored[i] == signal_number)
+	for (size_t i = 0; i < sizeof disregarded / sizeof *disregarded; i++)
+		if (disregarded[i] == signal_number)
 			return true;
 	return false;
 }
@@ -72,15 +75,20 @@ void spawn_block_signals(sigset_t *before)
 	sigprocmask(SIG_SETMASK, &set, before);
 }
 
+static void disregard(int signal_number)
+{
+	(void)signal_number;
+}
+
 static void reset_signals(void)
 {
-	struct sigaction action = {0};
+	struct sigaction action = {.sa_flags = SA_RESTART};
 
 	/* Fails for those that can't be changed, and does no harm. */
 	for (int i = 1; i <= SIGRTMAX; i++) {
 		if (is_fault(i))
 			continue;
-		action.sa_handler = is_ignored(i) ? SIG_IGN : SIG_DFL;
+		action.sa_handler = is_disregarded(i) ? disregard : SIG_DFL;
 		sigaction(i, &action, NULL);
 	}
 }

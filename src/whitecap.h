@@ -162,8 +162,9 @@ WC_EXPORT void *wc_alloc(struct wc_request *req, size_t size);
 
 /*
  * For pending requests: `cancel` is called at most once, when the client has left or the time ran
- * out (then the client has been answered 504).  From that call on the request must not be used.
- * Without it, answers that come too late are dropped.
+ * out (then the client is answered 504).  No answer is taken any more; the request and the memory of
+ * wc_alloc() are gone when `cancel` returns.  Without it they stay until the handler answers, and an
+ * answer that comes too late is dropped.
  */
 WC_EXPORT void wc_on_cancel(struct wc_request *req,
 			    void (*cancel)(struct wc_request *req, void *data), void *data);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "acceptor.h"
@@ -365,22 +366,6 @@ static int open_routes(struct worker *worker, struct err *err)
 	return 0;
 }
 
-static void on_pipe(int number)
-{
-	(void)number;
-}
-
-/*
- * Caught rather than ignored: a command that a handler starts inherits what is ignored, and would
- * not end when its reader does.
- */
-static void survive_pipe(void)
-{
-	struct sigaction action = {.sa_handler = on_pipe, .sa_flags = SA_RESTART};
-
-	sigaction(SIGPIPE, &action, NULL);
-}
-
 static void unblock_signals(void)
 {
 	sigset_t none;
@@ -405,7 +390,6 @@ static void watch_all(struct worker *worker)
 	ev_signal_start(loop, &worker->term);
 	ev_signal_start(loop, &worker->quit);
 	ev_io_start(loop, &worker->ipc);
-	survive_pipe();
 	unblock_signals();
 }
 
@@ -449,10 +433,13 @@ int worker_main(const struct worker_args *args)
 	ev_set_userdata(worker.engine.loop, &worker);
 	ev_set_invoke_pending_cb(worker.engine.loop, on_turn);
 	watch_all(&worker);
+	/* While a handler's init has the thread, the end of the ipc pair is not seen. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (fault_install(&worker.engine) < 0)
 		log_warn("no fault handler: %s", strerror(errno));
 	if (open_routes(&worker, &err) < 0)
 		return report_failure(args, &err);
+	prctl(PR_SET_PDEATHSIG, 0);
 	ipc_send(args->ipc, IPC_READY, "", NULL, 0);
 	ev_run(worker.engine.loop, 0);
 	worker_fini(&worker);
@@ -476,7 +463,6 @@ int worker_prove(const struct worker_args *args)
 	err_init(&err);
 	if (!loop)
 		err_add(&err, "out of memory");
-	survive_pipe();
 	unblock_signals();
 	routes = loop ? routes_open(args, loop, NULL, &err) : NULL;
 	if (!routes)
