@@ -6,11 +6,13 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "conn_slab.h"
@@ -199,6 +201,14 @@ static void reset_current(struct engine *engine)
 
 /* Output. */
 
+/* Octets of the output that the client has not acknowledged; -1: unknown. */
+static int unacknowledged(const struct conn *conn)
+{
+	int octets;
+
+	return ioctl(conn->io.fd, SIOCOUTQ, &octets) == 0 ? octets : -1;
+}
+
 /* What the kernel did not take is kept in the request: buffers' contents copied, bodies referred to. */
 static int hold_output(struct conn *conn, struct request *request, struct iovec *iov, int count)
 {
@@ -223,6 +233,7 @@ static int hold_output(struct conn *conn, struct request *request, struct iovec 
 		memcpy(request->out[i].iov_base, at, iov[i].iov_len);
 	}
 	request->out_count = count;
+	request->unacknowledged = unacknowledged(conn);
 	return 0;
 }
 
@@ -274,8 +285,10 @@ static void on_writable(struct conn *conn)
 	}
 	engine_count(engine, COUNTER_bytes_out, (uint64_t)sent);
 	if (request->out_count > 0) {
-		if (sent > 0)
+		if (sent > 0) {
+			request->unacknowledged = unacknowledged(conn);
 			timeout_start(&conn->timeout, &engine->send, engine->now_ns);
+		}
 		return;
 	}
 	request->out = NULL;
@@ -613,6 +626,7 @@ void conn_resume(struct conn *conn, struct request *request)
 	request->conn = conn;
 	if (request->out_count > 0) {
 		set_state(conn, CONN_SENDING);
+		request->unacknowledged = unacknowledged(conn);
 		watch(conn, EV_WRITE);
 		timeout_start(&conn->timeout, &engine->send, engine->now_ns);
 	} else {
@@ -693,13 +707,21 @@ void conn_on_handler_expired(struct timeout *timeout, void *data)
 	conn_process(conn, next);
 }
 
+/* The kernel says that there is room only when much is free: a slow client may get on without it. */
 void conn_on_send_expired(struct timeout *timeout, void *data)
 {
 	struct engine *engine = data;
+	struct conn *conn = conn_of_timeout(timeout);
+	int left = unacknowledged(conn), before = conn->request->unacknowledged;
 
+	if (left >= 0 && left < before) {
+		conn->request->unacknowledged = left;
+		timeout_start(timeout, &engine->send, engine->now_ns);
+		return;
+	}
 	engine_count(engine, COUNTER_timeout_send, 1);
 	errno = ETIMEDOUT;
-	send_failed(conn_of_timeout(timeout));
+	send_failed(conn);
 }
 
 void conn_on_linger_expired(struct timeout *timeout, void *data)

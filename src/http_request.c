@@ -14,7 +14,7 @@
 enum item { ITEM_NONE, ITEM_NAME, ITEM_VALUE };
 
 /* How often blanks that http-parser does not take are rewritten in one head. */
-enum { REWRITES_MAX = 16 };
+enum { REWRITES_MAX = 4 };
 
 /* A method is a token of at most so many octets; a longer one is refused as it arrives. */
 enum { METHOD_MAX = 64 };
@@ -386,6 +386,13 @@ static enum http_progress unknown_method(struct http_request *request, const cha
 	return HTTP_BAD;
 }
 
+static uint32_t blanks_to_spaces(char *buf, size_t len, size_t pos)
+{
+	while (pos < len && is_blank(buf[pos]))
+		buf[pos++] = ' ';
+	return (uint32_t)pos;
+}
+
 /*
  * http-parser takes no tab behind a Content-Length, though it is only a blank.  Turns the run of
  * blanks into spaces; the head has to be read again.
@@ -394,8 +401,7 @@ static bool rewrite_blanks(struct http_request *request, char *buf, size_t len, 
 {
 	if (pos >= len || buf[pos] != '\t' || request->rewrites == REWRITES_MAX)
 		return false;
-	while (pos < len && is_blank(buf[pos]))
-		buf[pos++] = ' ';
+	request->blanks_end = blanks_to_spaces(buf, len, pos);
 	return true;
 }
 
@@ -411,10 +417,11 @@ static enum http_progress head_error(struct http_request *request, char *buf, si
 		return unknown_method(request, buf, len);
 	if (error == HPE_INVALID_CONTENT_LENGTH && rewrite_blanks(request, buf, len, pos)) {
 		uint8_t rewrites = request->rewrites;
-		uint32_t start = request->start;
+		uint32_t start = request->start, blanks_end = request->blanks_end;
 
 		http_request_init(request, request->limits);
 		request->rewrites = rewrites + 1;
+		request->blanks_end = blanks_end;
 		request->start = request->fed = start;
 		return feed_head(request, buf, len);
 	}
@@ -456,6 +463,8 @@ static enum http_progress feed_head(struct http_request *request, char *buf, siz
 	}
 	if (request->fed == len) /* to http-parser, no octets mean the end of the stream */
 		return HTTP_MORE;
+	if (request->blanks_end == request->fed) /* the run goes on */
+		request->blanks_end = blanks_to_spaces(buf, len, request->fed);
 	parser->data = request;
 	request->base = buf;
 	parsed = http_parser_execute(parser, &settings, buf + request->fed, len - request->fed);

@@ -56,6 +56,7 @@ struct http_request {
 	uint32_t fed;               /* octets that were looked at */
 	uint8_t item;               /* what the parser delivered last */
 	uint8_t rewrites;
+	uint32_t blanks_end;        /* of a run of blanks that was rewritten; 0: none */
 	uint8_t chunk_state;
 	uint8_t chunk_digits;
 	uint32_t chunk_overhead;    /* octets of extensions and trailers */

@@ -75,6 +75,7 @@ struct request {
 	struct arena arena;
 	struct iovec *out;            /* unsent output, in the arena */
 	int out_count;
+	int unacknowledged;           /* octets of it, when it last got on */
 
 	char *buf;                    /* input; the request's first octet is at pos */
 	size_t cap, len, pos;
