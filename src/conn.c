@@ -195,6 +195,7 @@ static void reset_current(struct engine *engine)
 	request->conn = NULL;
 	request->len = request->pos = 0;
 	request->received_ns = 0;
+	request->continued = false;
 	arena_reset(&request->arena);
 	http_request_init(&request->http, &engine->limits);
 }

@@ -90,6 +90,17 @@ def test_one_connection_serves_ten_thousand_requests():
                 assert c.receive().status == (200 if i % 10 == 9 else 204)
 
 
+def test_expect_100_continue_on_several_connections_at_once():
+    ask = b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+    with Server() as s:
+        clients = [s.client() for _ in range(4)]
+        for c in clients:
+            c.send(ask)
+            assert c.receive(interim=True).status == 100
+        for c in clients:
+            assert c.ask(b"hello").body == b"hello"
+
+
 def test_expect_100_continue():
     ask = b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 5\r\n\r\n"
     with Server({"limits": {"body_size": 100}}) as s:

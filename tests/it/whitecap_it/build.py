@@ -107,3 +107,8 @@ def kit():
 
 def version_handler(version):
     return compile_shared("version.c", "version-" + version, ["-DVERSION=\"%s\"" % version])
+
+
+def move_handler(version="v1"):
+    """What the clients of move_client.py ask: tests/it/handlers/move.c."""
+    return compile_shared("move.c", "move-" + version, ["-DVERSION=\"%s\"" % version])
