@@ -34,6 +34,7 @@ def test_killed_workers_are_replaced_and_their_deaths_logged():
     with Server({"workers": 3}, crashes=True) as s:
         for number, name in ((signal.SIGKILL, "SIGKILL"), (signal.SIGSEGV, "SIGSEGV"), (signal.SIGABRT, "SIGABRT")):
             pid = s.workers()[0]
+            s.errors.append(r"\(%d\): %s" % (pid, name))
             since = s.kill_worker(pid, number)
             s.log.wait(r"%d.*%s" % (pid, name), since=since)
             assert s.get().status == 200

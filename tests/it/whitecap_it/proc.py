@@ -63,6 +63,15 @@ def alive(pid):
     return state(pid) not in (None, "Z", "X")
 
 
+def title(pid):
+    """What ps shows as the command."""
+    try:
+        with open("/proc/%d/cmdline" % pid) as f:
+            return f.read().replace("\0", " ").strip()
+    except OSError:
+        return ""
+
+
 def children(pid, zombies=False):
     """The children of pid, sorted: oldest first where numbers do not wrap."""
     out = []

@@ -129,7 +129,8 @@ class Server:
 
         def look():
             seen.append(proc.fd_kinds(self.pid))
-            return len(proc.children(self.pid, zombies=True)) == count and len(seen) > 1 and seen[-1] == seen[-2]
+            children = proc.children(self.pid, zombies=True)
+            return len([p for p in children if not self.is_admin(p)]) == count and len(seen) > 1 and seen[-1] == seen[-2]
 
         proc.wait_until(look, "the proving child gone")
         return seen[-1]
@@ -158,7 +159,15 @@ class Server:
         return int(self.address.rpartition(":")[2])
 
     def workers(self):
-        return proc.children(self.pid)
+        return [p for p in proc.children(self.pid) if not self.is_admin(p)]
+
+    @staticmethod
+    def is_admin(pid):
+        return proc.title(pid).startswith("whitecap: admin")
+
+    def admin(self):
+        """The admin process, once there is one."""
+        return proc.wait_until(lambda: [p for p in proc.children(self.pid) if self.is_admin(p)], "admin process")[0]
 
     @property
     def worker(self):
