@@ -49,8 +49,8 @@ static void write_times(struct json_out *json, const char *key, const struct his
 	json_out_open(json, key, '{');
 	for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
 		json_out_real(json, quantiles[i].name,
-			      histogram_quantile(sum, quantiles[i].share) / 1000, 1);
-	json_out_real(json, "mean", histogram_mean(sum) / 1000, 1);
+			      histogram_quantile(sum, quantiles[i].share) / 1000, 2);
+	json_out_real(json, "mean", histogram_mean(sum) / 1000, 2);
 	json_out_close(json, '}');
 }
 

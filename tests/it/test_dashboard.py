@@ -58,7 +58,7 @@ def test_page_shows_load_a_crash_a_reload_and_a_stopped_server():
         b.wait("document.getElementById('state').textContent == 'serving'")
         assert b.evaluate("document.querySelectorAll('.worker').length") == 2
         with Load(s):
-            b.wait("samples.filter(p => p.rate > 0).length > 8", 40)
+            b.wait("samples.filter(p => p.rate > 0).length > 14", 40)
             b.wait("samples.some(p => p.p99 > 0)")
             shot(b, "load-light")
             b.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])

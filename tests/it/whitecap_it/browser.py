@@ -85,8 +85,9 @@ class Browser:
         return result["result"].get("value")
 
     def wait(self, expression, seconds=20):
-        """The first true value of a JavaScript expression."""
-        return proc.wait_until(lambda: self.evaluate(expression), lambda: expression + "\n" + self.text(), seconds)
+        """The first true value of a JavaScript expression; that a page is not there yet is no error."""
+        tried = "(() => { try { return %s } catch (e) { return null } })()" % expression
+        return proc.wait_until(lambda: self.evaluate(tried), lambda: expression + "\n" + self.text(), seconds)
 
     def open(self, url, width=1280, height=1400, dark=False, mobile=False):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
