@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the master share, and nobody else includes: master.c (the loop, the signals,
+ * keeping it running), master_reload.c (a new generation) and master_stats.c.
+ */
+#ifndef MASTER_PARTS_H
+#define MASTER_PARTS_H
+
+#include <ev.h>
+#include <stdbool.h>
+
+#include "generation.h"
+#include "master.h"
+#include "master_status.h"
+#include "pidfile.h"
+#include "row.h"
+#include "watchdog.h"
+
+/* Where a new generation is on its way. */
+enum master_stage { STAGE_LOADED, STAGE_PROVING, STAGE_PROVEN, STAGE_STARTING };
+
+enum { MASTER_SIGNALS = 9, MASTER_WORKERS_MAX = SCOREBOARD_ADMIN - 2 };
+
+struct master {
+	struct master_options options;
+	struct ev_loop *loop;
+	struct ev_signal signals[MASTER_SIGNALS];
+	struct ev_prepare look;
+	struct ev_timer stats_timer; /* stats.interval */
+	int stats_error;             /* errno of the last time it could not be written; 0: it could */
+	int scoreboard_fd;
+	struct listener_pool *pool;
+	struct pidfile pidfile;
+
+	struct generation *all;    /* also the retired ones that still have processes */
+	struct generation *active; /* NULL: none serves yet */
+	struct generation *next;   /* NULL: none is on its way */
+	enum master_stage stage;          /* of next */
+	bool reload_wanted;
+	bool stopping;
+	bool log_is_file; /* not stderr */
+	enum master_exit exit_code;
+	struct master_status status;
+	struct watchdog watchdog;
+	struct rows rows;
+};
+
+/* Calls it for each row of the generation (NULL: of all) that is in use: workers, or admin processes. */
+void master_each_row(struct master *master, const struct generation *generation,
+		     void (*act)(struct row *));
+void master_each_admin(struct master *master, const struct generation *generation,
+		       void (*act)(struct row *));
+
+/* Workers of the generation in that state. */
+unsigned master_count_rows(const struct master *master, const struct generation *generation,
+			   enum slot_state state);
+
+/* Has the admin process of a generation started unless it is there. */
+void master_start_admin(struct master *master, struct generation *generation);
+
+/* Ends all that runs by row_stop(), row_drain() or row_kill(); the loop ends when all are gone. */
+void master_stop(struct master *master, void (*end)(struct row *));
+
+/* master_reload.c: takes a reload that is wanted or on its way as far as it goes now. */
+void master_reload_advance(struct master *master);
+
+/* master_stats.c: writes stats.file; and does so by the interval of a configuration. */
+void master_stats_init(struct master *master);
+void master_write_stats(struct master *master);
+void master_apply_stats(struct master *master, const struct config *config);
+
+/* Each route and listener of a new generation is counted where it was before, if it was there. */
+void master_claim_places(struct master *master, const struct generation *new);
+
+#endif
