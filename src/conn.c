@@ -187,19 +187,6 @@ static int hold(struct conn *conn, struct request *request)
 	return 0;
 }
 
-/* The engine's current request is empty again. */
-static void reset_current(struct engine *engine)
-{
-	struct request *request = engine->current;
-
-	request->conn = NULL;
-	request->len = request->pos = 0;
-	request->received_ns = 0;
-	request->continued = false;
-	arena_reset(&request->arena);
-	http_request_init(&request->http, &engine->limits);
-}
-
 /* Output. */
 
 /* Octets of the output that the client has not acknowledged; -1: unknown. */
@@ -269,7 +256,7 @@ static bool flush(struct conn *conn, struct request *request)
 	}
 	output_clear(output);
 	if (!conn->request)
-		reset_current(engine);
+		request_reset(engine->current);
 	send_failed(conn);
 	return false;
 }
@@ -336,7 +323,7 @@ static void rest(struct conn *conn, struct request *request)
 		if (conn->request)
 			release(conn);
 		else
-			reset_current(engine);
+			request_reset(engine->current);
 		set_state(conn, CONN_IDLE);
 		if (engine->mode == ENGINE_CLOSING) {
 			retire(conn);
@@ -352,7 +339,7 @@ static void rest(struct conn *conn, struct request *request)
 			return;
 		}
 		if (shared && engine->current == request)
-			reset_current(engine);
+			request_reset(engine->current);
 		if (conn->state != CONN_READING)
 			timeout_start(&conn->timeout, &engine->request, since);
 		set_state(conn, CONN_READING);
@@ -461,7 +448,7 @@ static void conn_process(struct conn *conn, struct request *request)
 		return;
 	}
 	if (!conn->request)
-		reset_current(engine);
+		request_reset(engine->current);
 	finish(conn);
 }
 

@@ -119,6 +119,17 @@ static void clear(struct request *request)
 	request->route = NULL;
 }
 
+void request_reset(struct request *request)
+{
+	request->conn = NULL;
+	request->len = request->pos = request->used = 0;
+	request->out = NULL;
+	request->out_count = 0;
+	clear(request);
+	arena_reset(&request->arena);
+	http_request_init(&request->http, pool_in_use->limits);
+}
+
 struct request *request_get(struct request_pool *pool, size_t size)
 {
 	struct request *request = pool->free;
@@ -130,18 +141,24 @@ struct request *request_get(struct request_pool *pool, size_t size)
 		return NULL;
 	}
 	request->next = NULL;
-	request->conn = NULL;
-	request->len = request->pos = 0;
-	request->out = NULL;
-	request->out_count = 0;
-	clear(request);
-	http_request_init(&request->http, pool->limits);
-	if ((!request->arena.block && arena_init(&request->arena, REQUEST_ARENA_MAX) < 0) ||
-	    request_reserve(request, size) < 0) {
-		request_put(pool, request);
-		return NULL;
-	}
-	return request;
+	if (!request->arena.block && arena_init(&request->arena, REQUEST_ARENA_MAX) < 0)
+		goto fail;
+	request_reset(request);
+	if (request_reserve(request, size) == 0)
+		return request;
+fail:
+	request_put(pool, request);
+	return NULL;
+}
+
+/* One that no handler has seen needs no new generation. */
+static void end_ticket(struct request *request, enum request_end how)
+{
+	if (!request->ticketed)
+		return;
+	request->ticketed = false;
+	request->generation++;
+	request->ended = how;
 }
 
 void request_put(struct request_pool *pool, struct request *request)
@@ -149,7 +166,7 @@ void request_put(struct request_pool *pool, struct request *request)
 	if (!request)
 		return;
 	assert(!request->next);
-	request->generation++;
+	end_ticket(request, REQUEST_END_ANSWERED);
 	if (request->arena.block)
 		arena_reset(&request->arena);
 	if (pool->free_count >= FREE_KEPT || request->cap > REQUEST_READ_SIZE)
@@ -161,8 +178,7 @@ void request_put(struct request_pool *pool, struct request *request)
 
 void request_end(struct request *request, enum request_end how)
 {
-	request->generation++;
-	request->ended = how;
+	end_ticket(request, how);
 	clear(request);
 }
 
@@ -190,8 +206,9 @@ bool request_is_known(const struct request_pool *pool, const struct request *req
 	return false;
 }
 
-struct wc_request *request_ticket(const struct request *request)
+struct wc_request *request_ticket(struct request *request)
 {
+	request->ticketed = true;
 	return (struct wc_request *)(uintptr_t)((request->generation << TICKET_INDEX_BITS) +
 						request->index + 1);
 }
@@ -203,13 +220,14 @@ struct request *request_of(struct wc_request *ticket)
 	struct request *request;
 
 	if (index >= pool_in_use->count) {
-		log_error("a handler used something that is no request");
+		log_error("handler ?: used something that is no request");
 		return NULL;
 	}
 	request = pool_in_use->table[index];
 	if (request->generation == value >> TICKET_INDEX_BITS)
 		return request;
-	log_error("a handler used a request after %s",
+	log_error("handler %s: used a request after %s",
+		  request->handler_name ? request->handler_name : "?",
 		  request->generation != (value >> TICKET_INDEX_BITS) + 1 ? "its end"
 		  : request->ended == REQUEST_END_CANCELLED		   ? "it was cancelled"
 									   : "it was answered");

@@ -55,7 +55,9 @@ struct request {
 	uint64_t generation;
 	uint32_t index;               /* in the pool's table */
 	enum request_state state;
-	enum request_end ended;       /* the generation before */
+	bool ticketed;                /* a handler has seen this generation */
+	enum request_end ended;       /* how the generation before did */
+	const char *handler_name;     /* of the last handler that saw it */
 	uint64_t received_ns;         /* first octet; 0: none yet */
 	uint64_t deadline_ns;         /* 0: none */
 	uint64_t handled_ns;          /* when the handler was called, as of the loop's turn */
@@ -97,6 +99,9 @@ void request_put(struct request_pool *pool, struct request *request);
 /* Room for `room` more octets behind len.  0, or -1: no memory. */
 int request_reserve(struct request *request, size_t room);
 
+/* As new: no input, no output. */
+void request_reset(struct request *request);
+
 /* Ends the request at hand: its ticket is stale from now on, its answer forgotten. */
 void request_end(struct request *request, enum request_end how);
 
@@ -106,9 +111,9 @@ int request_copy_rest(struct request *to, const struct request *from);
 /* Whether that is a request of the pool.  Looks at no memory but the pool's. */
 bool request_is_known(const struct request_pool *pool, const struct request *request);
 
-struct wc_request *request_ticket(const struct request *request);
+struct wc_request *request_ticket(struct request *request);
 
-/* NULL: the ticket is stale or none; *told then says whether the handler knew that. */
+/* NULL: the ticket is stale or none, which is the handler's mistake, and has been logged. */
 struct request *request_of(struct wc_request *ticket);
 
 #endif

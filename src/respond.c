@@ -161,6 +161,7 @@ static bool run(struct conn *conn, struct request *request, const struct route *
 	request->route = route;
 	request->conn = conn;
 	request->state = REQUEST_HANDLING;
+	request->handler_name = route->handler->name;
 	request->handled_ns = engine->now_ns;
 	if (route->timeout_ns)
 		request->deadline_ns = engine->now_ns + route->timeout_ns;
@@ -175,14 +176,15 @@ static bool run(struct conn *conn, struct request *request, const struct route *
 	if (engine->turn_limit_ms)
 		engine_begin_turn(engine, engine->turn_limit_ms);
 	engine->running = NULL;
+	if (result != WC_DONE && result != WC_PENDING && !request->mistake)
+		request->mistake = "returned an error";
 	if (request->answer.status || request->mistake)
 		return true;
 	if (result == WC_PENDING) {
 		request->state = REQUEST_PENDING;
 		return false;
 	}
-	request->mistake = result == WC_DONE ? "returned WC_DONE without an answer"
-					     : "returned an error";
+	request->mistake = "returned WC_DONE without an answer";
 	return true;
 }
 

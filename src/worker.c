@@ -30,7 +30,10 @@
 #define FIRST_SHARE 0.8  /* of timeouts.drain: then connections are closed */
 #define LAST_SHARE 0.15  /* of timeouts.drain, after that: then the worker goes */
 
-enum { TURN_MIN_MS = 1000 };
+enum {
+	TURN_MIN_MS = 1000, /* that callbacks of handlers may take */
+	EVENTS = 128,       /* at once, without libev's lists having to grow */
+};
 
 enum { EPOLL_FD_MAX = 1024 }; /* the loop's is opened early, among the first descriptors */
 
@@ -238,6 +241,25 @@ static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 	}
 }
 
+static void on_nothing(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop, (void)timer, (void)events;
+}
+
+/* libev's lists of timers and events grow as they are needed: have them grow now, not under a request. */
+static void grow_lists(struct ev_loop *loop)
+{
+	ev_timer timers[EVENTS];
+
+	for (size_t i = 0; i < EVENTS; i++) {
+		ev_timer_init(&timers[i], on_nothing, -1., 0.);
+		ev_timer_start(loop, &timers[i]);
+	}
+	ev_run(loop, EVRUN_NOWAIT);
+	for (size_t i = 0; i < EVENTS; i++)
+		ev_timer_stop(loop, &timers[i]);
+}
+
 static void lists_init(struct engine *engine)
 {
 	struct {
@@ -326,6 +348,7 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 	engine->now_ns = engine_clock();
 	latency_init(&engine->latency, &args->scoreboard->latency[args->slot], engine->now_ns);
 	http_request_setup(&engine->limits);
+	grow_lists(engine->loop);
 	lists_init(engine);
 	if (args->access_log >= 0 && !(engine->access_log = access_log_open(engine, args->access_log)))
 		return -1;
