@@ -58,7 +58,7 @@ def test_reloads_leak_no_descriptor_and_keep_the_master():
     """B12."""
     with Server({"workers": 2, "routes": [version_route("v1")]}) as s:
         s.reload(routes=[version_route("v2")])
-        kinds, worker = proc.fd_kinds(s.pid), proc.fd_kinds(s.workers()[0])
+        kinds, worker = s.settled_fds(), proc.fd_kinds(s.workers()[0])
         for i in range(20):
             s.reload(routes=[version_route("v%d" % (i % 2 + 1))])
         s.write_text("{broken")
