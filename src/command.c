@@ -16,11 +16,14 @@ static const struct command {
 	const char *name;
 	int (*run)(const struct command_options *options);
 } commands[] = {
-	{"stats", command_stats},
+	{"stats", command_stats},     {"top", command_top},         {"reload", command_reload},
+	{"stop", command_stop},       {"upgrade", command_upgrade}, {"reopen", command_reopen},
 };
 
 const char command_usage[] =
-	"       whitecap stats [-c FILE] [-o PATH=VALUE]... [-j]\n";
+	"       whitecap stats [-c FILE] [-o PATH=VALUE]... [-j]\n"
+	"       whitecap top [-c FILE] [-o PATH=VALUE]...\n"
+	"       whitecap reload | stop | upgrade | reopen [-c FILE] [-o PATH=VALUE]... [-p PID]\n";
 
 static const struct command *find(const char *word)
 {

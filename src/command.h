@@ -3,6 +3,7 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -10,10 +11,9 @@
 #include "config.h"
 
 struct command_options {
-	const struct config *config; /* NULL: -p was given, and nothing else is needed */
+	const struct config *config;
 	bool json;                   /* -j */
 	pid_t pid;                   /* -p; 0: by the pidfile */
-	double interval_s;           /* -n */
 };
 
 /* Whether that word is a sub-command. */
@@ -27,5 +27,16 @@ extern const char command_usage[];
 
 /* The commands, each in a file of its own.  They return the exit code. */
 int command_stats(const struct command_options *options);
+int command_top(const struct command_options *options);
+int command_reload(const struct command_options *options);
+int command_stop(const struct command_options *options);
+int command_upgrade(const struct command_options *options);
+int command_reopen(const struct command_options *options);
+
+/*
+ * The statistics of the server: from its admin listener, else from its file; json_decref() it.
+ * NULL with messages.
+ */
+json_t *command_read_stats(const struct config *config, struct err *err);
 
 #endif

@@ -49,7 +49,7 @@ static json_t *read_file(const char *path, struct err *err)
 	return json;
 }
 
-static json_t *find(const struct config *config, struct err *err)
+json_t *command_read_stats(const struct config *config, struct err *err)
 {
 	json_t *json = NULL;
 
@@ -68,7 +68,7 @@ int command_stats(const struct command_options *options)
 	struct err err;
 
 	err_init(&err);
-	json = find(options->config, &err);
+	json = command_read_stats(options->config, &err);
 	if (!json) {
 		fprintf(stderr, "whitecap: %s\n", err.text);
 		return MASTER_FAILED;

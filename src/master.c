@@ -207,13 +207,17 @@ static void on_reopen(struct master *master)
 {
 	const struct generation *any = master->active ? master->active : master->next;
 	const char *path = any ? any->config->log_path : NULL;
+	bool failed = path && log_open(path) < 0;
 
-	if (path && log_open(path) < 0)
+	if (failed)
 		log_error("log.path: %s: %s: the old log stays", path, strerror(errno));
 	for (struct generation *generation = master->all; generation; generation = generation->next)
-		if (generation_reopen(generation) < 0)
+		if (generation_reopen(generation) < 0) {
 			log_error("access_log.path: %s: %s: the old log stays",
 				  generation->config->access_log_path, strerror(errno));
+			failed = true;
+		}
+	*(failed ? &master->status.reopen_failed : &master->status.reopen_count) += 1;
 	master_each_row(master, NULL, reopen_row);
 	master_each_admin(master, NULL, reopen_row);
 	log_info("log files reopened");

@@ -78,6 +78,7 @@ static void fail(struct master *master, const char *why, enum master_exit code)
 	each_line(why, log_reload_failed);
 	note_reload(master, why);
 	discard_next(master);
+	master_write_stats(master);
 }
 
 /* Only the first configuration's: a pid file stays where it is, and the log changes with the generation. */

@@ -20,6 +20,7 @@ struct master_status {
 	uint64_t started_ns;     /* CLOCK_MONOTONIC */
 	uint64_t reload_count;   /* reloads that were done */
 	uint64_t reload_failed;
+	uint64_t reopen_count, reopen_failed; /* of the log files */
 	struct timespec reload_last; /* of either kind; zero: none */
 	char reload_error[MASTER_STATUS_ERROR_MAX]; /* of the last reload, cut; empty: it was fine */
 };

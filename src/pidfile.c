@@ -119,6 +119,28 @@ int pidfile_open(struct pidfile *pidfile, const char *path, struct err *err)
 	return -1;
 }
 
+pid_t pidfile_find(const char *path, struct err *err)
+{
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char text[32] = "";
+	ssize_t n;
+
+	if (fd < 0) {
+		err_add(err, "pidfile \"%s\": %s", path, strerror(errno));
+		return -1;
+	}
+	n = pread(fd, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	if (fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type == F_UNLCK || atoi(text) <= 0) {
+		err_add(err, "pidfile \"%s\": no server holds it", path);
+		close(fd);
+		return -1;
+	}
+	close(fd);
+	return atoi(text);
+}
+
 void pidfile_close(struct pidfile *pidfile)
 {
 	if (pidfile->path != NULL && is_same(pidfile->path, pidfile->dev, pidfile->ino))

@@ -23,6 +23,9 @@ struct pidfile {
  */
 int pidfile_open(struct pidfile *pidfile, const char *path, struct err *err);
 
+/* The process that holds the file's lock.  -1 with a message: no server runs by it. */
+pid_t pidfile_find(const char *path, struct err *err);
+
 /* Master, at a clean stop: removes the file if it is still the one that was made; unlocks it. */
 void pidfile_close(struct pidfile *pidfile);
 

@@ -130,6 +130,14 @@ static void write_reload(struct json_out *json, const struct master_status *stat
 	json_out_close(json, '}');
 }
 
+static void write_reopen(struct json_out *json, const struct master_status *status)
+{
+	json_out_open(json, "reopen", '{');
+	json_out_count(json, "count", status->reopen_count);
+	json_out_count(json, "failed", status->reopen_failed);
+	json_out_close(json, '}');
+}
+
 static void write_total(struct json_out *json, const struct stats *stats)
 {
 	struct figures figures = {
@@ -333,6 +341,7 @@ void stats_json_write(FILE *out, const struct stats *stats)
 	json_out_text(&json, "state", stats_state_name(status->state));
 	json_out_count(&json, "generation", status->generation);
 	write_reload(&json, status);
+	write_reopen(&json, status);
 	write_total(&json, stats);
 	write_windows(&json, stats);
 	write_lists(&json, stats);
