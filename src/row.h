@@ -17,6 +17,7 @@
 #include "generation.h"
 #include "scoreboard.h"
 #include "slot.h"
+#include "upgrade_state.h"
 
 /* The numbers of those who are no workers; workers count from 0. */
 enum {
@@ -66,6 +67,12 @@ void rows_reap(struct rows *rows);
 /* Has a process started for a worker, a proving child or ROW_ADMIN, in a free row.  -1: there is none. */
 int rows_start(struct rows *rows, struct generation *generation, unsigned number);
 unsigned rows_free(const struct rows *rows);
+
+/* For the program that takes this one's place: false where there is no process. */
+bool row_describe(const struct row *row, struct upgrade_row *left);
+
+/* Goes on with a process that the program before this one has started. */
+void rows_adopt(struct rows *rows, struct generation *generation, const struct upgrade_row *left);
 
 /* "worker 3", for logs; lives until the next call. */
 const char *row_name(const struct row *row);
