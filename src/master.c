@@ -117,6 +117,7 @@ static void fill(struct master *master)
 	master_start_admin(master, active);
 }
 
+<<<<<<< HEAD
 static void on_retry(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
 	struct master *master = timer->data;
@@ -130,6 +131,31 @@ static void retry(struct master *master)
 {
 	if (!master->next && !master->reload_wanted && !ev_is_active(&master->retry))
 		ev_timer_start(master->loop, &master->retry);
+=======
+/* A recycled worker serves until the one in its place does, or there is no room for one. */
+static void relieve(struct master *master)
+{
+	struct generation *active = master->active;
+	bool relieved[SCOREBOARD_SLOTS] = {false}, coming[SCOREBOARD_SLOTS] = {false};
+
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+		const struct row *row = &master->rows.row[i];
+
+		if (row->generation != active || !row_is_wanted(row))
+			continue;
+		coming[row->number] = true;
+		relieved[row->number] |= row->state == SLOT_READY;
+	}
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+		struct row *row = &master->rows.row[i];
+
+		if (row->generation != active || row->state != SLOT_LEAVING ||
+		    (coming[row->number] && !relieved[row->number]))
+			continue;
+		scoreboard_add(&master->rows.scoreboard->slot[0].counter[COUNTER_recycle], 1);
+		row_drain(row);
+	}
+>>>>>>> 5ae3822 (Recycle workers by requests and memory; test that clients see nothing of reloads, resizes and recycling)
 }
 
 /*
@@ -200,6 +226,7 @@ static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events
 		master_upgrade_advance(master);
 	if (!master->stopping && master->active) {
 		fill(master);
+		relieve(master);
 		if (master_count_rows(master, master->active, SLOT_READY) == 0)
 			(master->active->foreign ? retry : hurry)(master);
 	}
@@ -260,7 +287,8 @@ static void resize(struct master *master, unsigned workers)
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];
 
-		if (row->generation == active && row_is_wanted(row) && row->number >= workers)
+		if (row->generation == active && (row_is_wanted(row) || row_serves(row)) &&
+		    row->number >= workers)
 			row_drain(row);
 	}
 	active->workers = master->status.workers = workers;

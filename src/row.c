@@ -274,6 +274,7 @@ static void on_text(struct row *row, const struct ipc_message *message)
 		[IPC_READY] = {true, SLOT_UP},
 		[IPC_FAILED] = {true, SLOT_FAULT},
 		[IPC_FAULT] = {true, SLOT_FAULT},
+		[IPC_RECYCLE] = {true, SLOT_RECYCLE},
 	};
 	char reason[IPC_TEXT_MAX];
 
@@ -285,8 +286,10 @@ static void on_text(struct row *row, const struct ipc_message *message)
 	else
 		snprintf(reason, sizeof reason, "%s (%d): %.*s", row_name(row), (int)row->pid,
 			 IPC_TEXT_MAX - 64, message->text);
-	if (events[message->type].event == SLOT_FAULT && row->state == SLOT_READY)
+	if (events[message->type].event == SLOT_FAULT && row_serves(row))
 		log_error("%s", reason);
+	if (message->type == IPC_RECYCLE)
+		log_info("%s", reason);
 	feed(row, events[message->type].event, reason);
 }
 
@@ -477,6 +480,7 @@ int rows_start(struct rows *rows, struct generation *generation, unsigned number
 	return 0;
 }
 
+<<<<<<< HEAD
 bool row_describe(const struct row *row, struct upgrade_row *left)
 {
 	struct ev_loop *loop = row->rows->loop;
@@ -520,6 +524,11 @@ void rows_adopt(struct rows *rows, struct generation *generation, const struct u
 	atomic_store(&slot_of(row)->used, 1);
 	publish(row);
 	publish_history(rows, row->number);
+=======
+bool row_serves(const struct row *row)
+{
+	return row->state == SLOT_READY || row->state == SLOT_LEAVING;
+>>>>>>> 5ae3822 (Recycle workers by requests and memory; test that clients see nothing of reloads, resizes and recycling)
 }
 
 bool row_is_wanted(const struct row *row)

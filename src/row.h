@@ -77,8 +77,11 @@ void rows_adopt(struct rows *rows, struct generation *generation, const struct u
 /* "worker 3", for logs; lives until the next call. */
 const char *row_name(const struct row *row);
 
-/* Whether a process is there, or is to be. */
+/* Whether a process is there, or is to be.  One that is to be replaced does not count. */
 bool row_is_wanted(const struct row *row);
+
+/* Whether its process is up, and nobody has told it to go. */
+bool row_serves(const struct row *row);
 
 void row_drain(struct row *row); /* it may finish its work */
 void row_stop(struct row *row);  /* it may finish its work, but nobody goes on after it */
