@@ -118,7 +118,8 @@ static bool has_ready_worker(void)
 	const struct scoreboard *board = admin.args->scoreboard;
 
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
-		if (board->slot[i].state == SLOT_READY && board->slot[i].accepting)
+		if ((board->slot[i].state == SLOT_READY || board->slot[i].state == SLOT_LEAVING) &&
+		    board->slot[i].accepting)
 			return true;
 	return false;
 }

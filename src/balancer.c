@@ -43,7 +43,7 @@ static struct view look(struct balancer *balancer)
 	const struct scoreboard *board = engine->args->scoreboard;
 	struct view view = {{0, 0}, {0, 0}, 0};
 
-	for (unsigned i = 1; i < board->slots; i++) {
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		const struct scoreboard_slot *slot = &board->slot[i];
 		uint64_t requests = atomic_load_explicit(&slot->counter[COUNTER_requests],
 							 memory_order_relaxed);

@@ -151,6 +151,23 @@ enum generation_result generation_open(struct generation **generation, unsigned 
 	return result;
 }
 
+struct generation *generation_adopt(unsigned number, struct config *config,
+				    struct listener_pool *pool)
+{
+	struct generation *generation = calloc(1, sizeof *generation);
+
+	if (!generation) {
+		config_free(config);
+		return NULL;
+	}
+	generation->number = number;
+	generation->config = config;
+	generation->pool = pool;
+	generation->access_log = -1;
+	generation->proven = generation->serving = generation->foreign = true;
+	return generation;
+}
+
 void generation_retire(struct generation *generation)
 {
 	generation->retired = true;

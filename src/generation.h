@@ -42,6 +42,7 @@ struct generation {
 	bool proven;       /* its handlers */
 	bool serving;      /* its workers may accept */
 	bool retired;
+	bool foreign;      /* of the program before this one: its processes can only leave */
 	unsigned failed_starts; /* in a row */
 	char *reason;           /* of the last one */
 	struct restart restart[SCOREBOARD_SLOTS]; /* by number of the worker; the last is the prover's */
@@ -54,6 +55,13 @@ struct generation {
 enum generation_result generation_open(struct generation **generation, unsigned number,
 				       struct config *config, struct listener_pool *pool,
 				       struct err *err);
+
+/*
+ * The generation of processes that the program before this one has started.  It takes over the configuration in effect in every
+ * case.  NULL with errno.
+ */
+struct generation *generation_adopt(unsigned number, struct config *config,
+				    struct listener_pool *pool);
 
 /* Gives the fds of listeners and handlers back: no worker of it will be started any more. */
 void generation_retire(struct generation *generation);

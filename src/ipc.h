@@ -14,6 +14,7 @@ enum ipc_type {
 	IPC_READY = 1, /* child: loaded, initialised, can serve (proving child: all proven) */
 	IPC_FAILED,    /* child: can't get ready; text says why */
 	IPC_FAULT,     /* child: is dying of a fault; text says of what */
+	IPC_RECYCLE,   /* child: wants to be replaced; text says why */
 	IPC_GO,        /* master: begin to accept */
 	IPC_REOPEN,    /* master: log files reopened; fds: log, access log (as far as configured) */
 };

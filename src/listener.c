@@ -15,7 +15,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "passed.h"
 
 struct listener_pool {
 	struct listener *first;
@@ -404,6 +403,11 @@ struct listener_pool *listener_pool_new(void)
 	return pool;
 }
 
+struct passed *listener_pool_passed(struct listener_pool *pool)
+{
+	return &pool->passed;
+}
+
 void listener_pool_free(struct listener_pool *pool)
 {
 	if (pool == NULL)
@@ -456,6 +460,50 @@ enum listener_result listener_set_open_admin(struct listener_set *set, struct li
 					     const struct config_listen *listen, struct err *err)
 {
 	return open_set(set, pool, listen, 1, true, err);
+}
+
+static struct listener *adopt(struct listener_pool *pool, const struct listener_left *left)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return NULL;
+	l->fd = left->fd;
+	l->admin = left->admin;
+	l->passed = left->passed;
+	l->dev = left->dev;
+	l->ino = left->ino;
+	l->address = strdup(left->address);
+	if (l->address == NULL || find_bound(l) != 0) {
+		free(l->address);
+		free(l);
+		return NULL;
+	}
+	l->next = pool->first;
+	pool->first = l;
+	return l;
+}
+
+int listener_set_adopt(struct listener_set *set, struct listener_pool *pool,
+		       const struct listener_left *left, size_t count)
+{
+	*set = (struct listener_set){.listeners = calloc(count + 1, sizeof(*set->listeners)),
+				     .fds = calloc(count + 1, sizeof(*set->fds))};
+	if (set->listeners == NULL || set->fds == NULL)
+		goto fail;
+	for (; set->count < count; set->count++) {
+		struct listener *l = adopt(pool, &left[set->count]);
+
+		if (l == NULL)
+			goto fail;
+		l->refs++;
+		set->listeners[set->count] = l;
+		set->fds[set->count] = l->fd;
+	}
+	return 0;
+fail:
+	listener_set_close(set, pool);
+	return -1;
 }
 
 int listener_set_apply(struct listener_set *set, const struct config_listen *listens)

@@ -19,6 +19,7 @@
 #include "address.h"
 #include "config.h"
 #include "err.h"
+#include "passed.h"
 
 struct listener_pool;
 
@@ -52,6 +53,9 @@ enum listener_result {
 /* Takes the sockets of LISTEN_FDS.  To be called before the first fork. */
 struct listener_pool *listener_pool_new(void);
 
+/* What was passed to this process, or to the program before it. */
+struct passed *listener_pool_passed(struct listener_pool *pool);
+
 /* Frees a pool without sets. */
 void listener_pool_free(struct listener_pool *pool);
 
@@ -73,6 +77,19 @@ enum listener_result listener_set_open_admin(struct listener_set *set, struct li
  * -1 with errno when one could not be changed; the others are.
  */
 int listener_set_apply(struct listener_set *set, const struct config_listen *listens);
+
+/* A socket that the program before this one has opened: the fields of struct listener. */
+struct listener_left {
+	const char *address;
+	int fd;
+	bool admin, passed;
+	dev_t dev;
+	ino_t ino;
+};
+
+/* Makes a set of them, with which they belong to the pool.  -1 with errno; then the set is empty. */
+int listener_set_adopt(struct listener_set *set, struct listener_pool *pool,
+		       const struct listener_left *left, size_t count);
 
 /* Gives back a set, also an empty one; its sockets close unless another set has them. */
 void listener_set_close(struct listener_set *set, struct listener_pool *pool);

@@ -15,6 +15,7 @@
 #include "config.h"
 #include "master.h"
 #include "spawn.h"
+#include "upgrade.h"
 #include "worker.h"
 
 #define DEFAULT_CONFIG SYSCONFDIR "/whitecap/whitecap.json"
@@ -36,6 +37,7 @@ struct arguments {
 	const char *path;
 	char **overrides; /* ended by NULL */
 	size_t override_count;
+	struct upgrade_state *left; /* NULL: started anew */
 };
 
 /* What is opened later must not get the number of a standard stream. */
@@ -122,13 +124,28 @@ static int dump(const char *path, char *const *overrides)
 	return flush();
 }
 
-static int serve(const char *path, char *const *overrides, bool test)
+static int serve(const struct arguments *arguments, const char *path)
 {
 	static const struct child_roles roles = {.serve = worker_main, .prove = worker_prove,
 					.admin = worker_admin};
-	struct master_options options = {.path = path, .overrides = overrides, .test = test};
+	struct master_options options = {.path = path,
+					 .overrides = arguments->overrides,
+					 .left = arguments->left,
+					 .test = arguments->mode == MODE_TEST};
 
 	return master_main(&options, &roles);
+}
+
+/* After the test, where it is the proof before an upgrade. */
+static int answer(void)
+{
+	struct err err;
+
+	err_init(&err);
+	if (upgrade_answer(&err) == 0)
+		return flush();
+	fprintf(stderr, "whitecap: %s\n", err.text);
+	return MASTER_FAILED;
 }
 
 static int act(const struct arguments *arguments)
@@ -143,12 +160,12 @@ static int act(const struct arguments *arguments)
 	if (arguments->mode == MODE_DUMP)
 		code = dump(path, arguments->overrides);
 	else
-		code = serve(path, arguments->overrides, arguments->mode == MODE_TEST);
+		code = serve(arguments, path);
 	free(path);
 	if (arguments->mode != MODE_TEST || code != MASTER_OK)
 		return code;
 	printf("%s: ok\n", arguments->path ? arguments->path : "built-in configuration");
-	return flush();
+	return answer();
 }
 
 static void print_usage(FILE *out)
@@ -176,6 +193,7 @@ static int run(const struct arguments *arguments)
 int main(int argc, char **argv)
 {
 	struct arguments arguments = {.mode = MODE_SERVE};
+	struct err err;
 	int code;
 
 	if (argc > 1 && command_is(argv[1]))
@@ -185,12 +203,19 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	spawn_init(argc, argv);
 	arguments.overrides = calloc((size_t)argc + 1, sizeof *arguments.overrides);
-	if (open_standard_fds() < 0 || !arguments.overrides) {
+	if (open_standard_fds() < 0 || !arguments.overrides || upgrade_init(argc, argv) < 0) {
 		perror("whitecap");
+		return MASTER_FAILED;
+	}
+	err_init(&err);
+	arguments.left = upgrade_take(&err);
+	if (err.count > 0) {
+		fprintf(stderr, "whitecap: %s\n", err.text);
 		return MASTER_FAILED;
 	}
 	parse(&arguments, argc, argv);
 	code = run(&arguments);
+	upgrade_state_free(arguments.left);
 	free(arguments.overrides);
 	return code;
 }

@@ -14,6 +14,8 @@
 #include "log.h"
 #include "master_parts.h"
 
+#define RETRY_S 1. /* between reloads while nobody serves after an upgrade */
+
 void master_each_row(struct master *master, const struct generation *generation,
 		     void (*act)(struct row *))
 {
@@ -71,6 +73,9 @@ static uint64_t now_ns(void)
 void master_stop(struct master *master, void (*end)(struct row *))
 {
 	master->stopping = true;
+	upgrade_check_kill(&master->check);
+	if (master->left_scoreboard_fd >= 0)
+		scoreboard_stop(master->left_scoreboard_fd);
 	master->status.state = MASTER_STOPPING;
 	atomic_store(&master->rows.scoreboard->stopping, 1);
 	master_each_row(master, NULL, end);
@@ -92,12 +97,14 @@ static void on_stop_now(struct master *master)
 }
 /* Keeping it running. */
 
-/* A worker for each number, in place of those that are dying too. */
+/* A worker for each number, in place of those that are dying too.  A foreign generation has no more. */
 static void fill(struct master *master)
 {
 	struct generation *active = master->active;
 	bool present[SCOREBOARD_SLOTS] = {false};
 
+	if (active->foreign)
+		return;
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];
 
@@ -108,6 +115,47 @@ static void fill(struct master *master)
 		if (!present[i])
 			rows_start(&master->rows, active, i);
 	master_start_admin(master, active);
+}
+
+<<<<<<< HEAD
+static void on_retry(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+	struct master *master = timer->data;
+
+	(void)loop, (void)events;
+	master->reload_wanted = true;
+}
+
+/* All processes of the program before this one are gone, and its reload failed: nobody will serve without another. */
+static void retry(struct master *master)
+{
+	if (!master->next && !master->reload_wanted && !ev_is_active(&master->retry))
+		ev_timer_start(master->loop, &master->retry);
+=======
+/* A recycled worker serves until the one in its place does, or there is no room for one. */
+static void relieve(struct master *master)
+{
+	struct generation *active = master->active;
+	bool relieved[SCOREBOARD_SLOTS] = {false}, coming[SCOREBOARD_SLOTS] = {false};
+
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+		const struct row *row = &master->rows.row[i];
+
+		if (row->generation != active || !row_is_wanted(row))
+			continue;
+		coming[row->number] = true;
+		relieved[row->number] |= row->state == SLOT_READY;
+	}
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+		struct row *row = &master->rows.row[i];
+
+		if (row->generation != active || row->state != SLOT_LEAVING ||
+		    (coming[row->number] && !relieved[row->number]))
+			continue;
+		scoreboard_add(&master->rows.scoreboard->slot[0].counter[COUNTER_recycle], 1);
+		row_drain(row);
+	}
+>>>>>>> 5ae3822 (Recycle workers by requests and memory; test that clients see nothing of reloads, resizes and recycling)
 }
 
 /*
@@ -174,13 +222,17 @@ static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events
 	(void)events;
 	if (!master->stopping)
 		master_reload_advance(master);
+	if (!master->stopping)
+		master_upgrade_advance(master);
 	if (!master->stopping && master->active) {
 		fill(master);
+		relieve(master);
 		if (master_count_rows(master, master->active, SLOT_READY) == 0)
-			hurry(master);
+			(master->active->foreign ? retry : hurry)(master);
 	}
 	scoreboard_put_status(master->rows.scoreboard, &master->status);
-	if (master->stopping && rows_free(&master->rows) == SCOREBOARD_ADMIN - 1)
+	if (master->stopping && rows_free(&master->rows) == SCOREBOARD_ADMIN - 1 &&
+	    master->check.pid == 0)
 		end_stop(master);
 	sweep(master);
 }
@@ -195,6 +247,7 @@ static void on_reload(struct master *master)
 static void on_child(struct master *master)
 {
 	rows_reap(&master->rows);
+	master_upgrade_reap(master);
 }
 
 static void reopen_row(struct row *row)
@@ -226,20 +279,20 @@ static void on_reopen(struct master *master)
 
 static void on_upgrade(struct master *master)
 {
-	(void)master;
-	log_warn("SIGUSR2: the upgrade is not there yet");
+	master->upgrade_wanted = true;
 }
 
 static void resize(struct master *master, unsigned workers)
 {
 	struct generation *active = master->active;
 
-	if (!active || master->stopping || workers == 0 || workers > MASTER_WORKERS_MAX / 2)
+	if (!active || active->foreign || master->stopping || workers == 0 || workers > MASTER_WORKERS_MAX / 2)
 		return;
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];
 
-		if (row->generation == active && row_is_wanted(row) && row->number >= workers)
+		if (row->generation == active && (row_is_wanted(row) || row_serves(row)) &&
+		    row->number >= workers)
 			row_drain(row);
 	}
 	active->workers = master->status.workers = workers;
@@ -282,6 +335,8 @@ static void start_watchers(struct master *master)
 		ev_signal_start(master->loop, &master->signals[i]);
 	}
 	master_stats_init(master);
+	ev_timer_init(&master->retry, on_retry, RETRY_S, 0.);
+	master->retry.data = master;
 	ev_prepare_init(&master->look, on_look);
 	master->look.data = master;
 	ev_prepare_start(master->loop, &master->look);
@@ -297,22 +352,36 @@ static void stop_watchers(void *data)
 	for (size_t i = 0; i < MASTER_SIGNALS; i++)
 		ev_signal_stop(master->loop, &master->signals[i]);
 	ev_prepare_stop(master->loop, &master->look);
+	ev_timer_stop(master->loop, &master->retry);
 	watchdog_stop(&master->watchdog);
 	ev_loop_destroy(master->loop);
 	master->loop = NULL;
 }
 
-/* A loop of its own, not the default one: that one would reap children which are not ours. */
-static int open_all(struct master *master, const struct child_roles *roles)
+static int open_new(struct master *master)
 {
 	struct rows *rows = &master->rows;
 
-	master->loop = ev_loop_new(EVFLAG_NOINOTIFY | EVFLAG_NOENV);
+	clock_gettime(CLOCK_REALTIME, &master->status.started);
+	master->status.started_ns = now_ns();
+	master->status.pid = getpid();
 	rows->scoreboard = scoreboard_open(&master->scoreboard_fd);
-	if (!master->options.test)
-		master->pool = listener_pool_new();
-	if (!master->loop || !rows->scoreboard || (!master->pool && !master->options.test) ||
-	    exchange_open(&rows->exchange) < 0) {
+	if (!rows->scoreboard || exchange_open(&rows->exchange) < 0)
+		return -1;
+	if (master->options.test)
+		return 0;
+	master->pool = listener_pool_new();
+	return master->pool ? 0 : -1;
+}
+
+/* A loop of its own, not the default one: that one would reap children which are not ours. */
+static int open_all(struct master *master, const struct child_roles *roles)
+{
+	const struct upgrade_state *left = master->options.left;
+	struct rows *rows = &master->rows;
+
+	master->loop = ev_loop_new(EVFLAG_NOINOTIFY | EVFLAG_NOENV);
+	if (!master->loop || (left ? master_upgrade_open(master, left) : open_new(master)) < 0) {
 		fprintf(stderr, "whitecap: cannot start: %s\n", strerror(errno));
 		return -1;
 	}
@@ -322,6 +391,11 @@ static int open_all(struct master *master, const struct child_roles *roles)
 	rows->data = master;
 	rows_init(rows);
 	watchdog_init(&master->watchdog, rows);
+	upgrade_check_init(&master->check, master->loop);
+	if (left && master_upgrade_adopt(master, left) < 0) {
+		log_error("cannot go on after the upgrade: %s", strerror(errno));
+		return -1;
+	}
 	log_count_in(&rows->scoreboard->slot[0].counter[COUNTER_log_dropped]);
 	return 0;
 }
@@ -343,16 +417,18 @@ static void serve(struct master *master)
 {
 	sigset_t none;
 
-	clock_gettime(CLOCK_REALTIME, &master->status.started);
-	master->status.started_ns = now_ns();
-	master->status.pid = getpid();
 	master->rows.scoreboard->slot[0].pid = getpid();
 	privs_raise_files();
 	start_watchers(master);
 	master->reload_wanted = true;
+	if (master->active)
+		master_apply_stats(master, master->active->config);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	ev_run(master->loop, 0);
+	rows_reap(&master->rows); /* who ended before there was somebody to hear of it */
+	do
+		ev_run(master->loop, 0);
+	while (master_upgrade_execute(master));
 	if (!master->options.test && master->exit_code == MASTER_OK)
 		log_info("stopped");
 }
@@ -366,7 +442,7 @@ int master_main(const struct master_options *options, const struct child_roles *
 		return code;
 	master->options = *options;
 	master->exit_code = options->test ? MASTER_FAILED : MASTER_OK;
-	master->scoreboard_fd = -1;
+	master->scoreboard_fd = master->left_scoreboard_fd = -1;
 	master->rows.exchange = (struct exchange){-1, -1};
 	master->pidfile.fd = -1;
 	log_set_role("master");

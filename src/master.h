@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "child.h"
+#include "upgrade_state.h"
 
 enum master_exit {
 	MASTER_OK = 0,
@@ -21,6 +22,7 @@ enum master_exit {
 struct master_options {
 	const char *path;       /* of the configuration, absolute; NULL: the defaults */
 	char *const *overrides; /* ended by NULL */
+	const struct upgrade_state *left; /* by the program before this one; NULL: started anew */
 	bool test;              /* only load and prove: no listener, log or pid file is opened */
 };
 

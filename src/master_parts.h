@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the master share, and nobody else includes: master.c (the loop, the signals,
- * keeping it running), master_reload.c (a new generation) and master_stats.c.
+ * keeping it running), master_reload.c (a new generation), master_stats.c and master_upgrade.c.
  */
 #ifndef MASTER_PARTS_H
 #define MASTER_PARTS_H
@@ -14,6 +14,7 @@
 #include "master_status.h"
 #include "pidfile.h"
 #include "row.h"
+#include "upgrade.h"
 #include "watchdog.h"
 
 /* Where a new generation is on its way. */
@@ -26,9 +27,11 @@ struct master {
 	struct ev_loop *loop;
 	struct ev_signal signals[MASTER_SIGNALS];
 	struct ev_prepare look;
+	struct ev_timer retry;       /* of the reload after an upgrade, when nobody serves */
 	struct ev_timer stats_timer; /* stats.interval */
 	int stats_error;             /* errno of the last time it could not be written; 0: it could */
 	int scoreboard_fd;
+	int left_scoreboard_fd;      /* of old processes, where it has another layout; -1: none */
 	struct listener_pool *pool;
 	struct pidfile pidfile;
 
@@ -37,6 +40,9 @@ struct master {
 	struct generation *next;   /* NULL: none is on its way */
 	enum master_stage stage;          /* of next */
 	bool reload_wanted;
+	bool upgrade_wanted;
+	bool upgrade_due;          /* the program is proven: out of the loop, then exec */
+	struct upgrade_check check;
 	bool stopping;
 	bool log_is_file; /* not stderr */
 	enum master_exit exit_code;
@@ -63,6 +69,19 @@ void master_stop(struct master *master, void (*end)(struct row *));
 
 /* master_reload.c: takes a reload that is wanted or on its way as far as it goes now. */
 void master_reload_advance(struct master *master);
+
+/*
+ * master_upgrade.c: begins one that is wanted, when nothing else is on its way; sees the end of its
+ * proof; and has this process become the program, outside of the loop (false: there is nothing due).
+ */
+bool master_upgrade_is_busy(const struct master *master);
+void master_upgrade_advance(struct master *master);
+void master_upgrade_reap(struct master *master);
+bool master_upgrade_execute(struct master *master);
+
+/* Afterwards, in the new program: opens what was left, then goes on with it.  -1: no memory. */
+int master_upgrade_open(struct master *master, const struct upgrade_state *left);
+int master_upgrade_adopt(struct master *master, const struct upgrade_state *left);
 
 /* master_stats.c: writes stats.file; and does so by the interval of a configuration. */
 void master_stats_init(struct master *master);

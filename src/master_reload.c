@@ -269,7 +269,7 @@ void master_reload_advance(struct master *master)
 	enum master_stage before;
 
 	do {
-		if (!master->next && master->reload_wanted)
+		if (!master->next && master->reload_wanted && !master_upgrade_is_busy(master))
 			load(master);
 		if (!master->next)
 			return;

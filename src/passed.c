@@ -64,6 +64,21 @@ void passed_take(struct passed *passed)
 	unsetenv("LISTEN_FDNAMES");
 }
 
+int passed_add(struct passed *passed, int fd, const char *name)
+{
+	struct passed_fd *fds = realloc(passed->fds, (passed->count + 1) * sizeof(*fds));
+	char *copy = strdup(name);
+
+	if (fds != NULL)
+		passed->fds = fds;
+	if (fds == NULL || copy == NULL) {
+		free(copy);
+		return -1;
+	}
+	fds[passed->count++] = (struct passed_fd){.fd = fd, .name = copy};
+	return 0;
+}
+
 void passed_free(struct passed *passed)
 {
 	for (size_t i = 0; i < passed->count; i++)

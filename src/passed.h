@@ -24,6 +24,9 @@ struct passed {
  */
 void passed_take(struct passed *passed);
 
+/* Adds one that the program before this one has taken.  -1 with errno. */
+int passed_add(struct passed *passed, int fd, const char *name);
+
 /* Frees the list; the descriptors stay open. */
 void passed_free(struct passed *passed);
 

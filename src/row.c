@@ -173,8 +173,13 @@ static void serve(struct row *row)
 		row_go(row);
 }
 
+/* A process of the program before this one has no successor. */
 static void wait_for_restart(struct row *row)
 {
+	if (row->generation->foreign) {
+		feed(row, SLOT_DRAIN, NULL);
+		return;
+	}
 	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, false));
 }
 
@@ -269,6 +274,7 @@ static void on_text(struct row *row, const struct ipc_message *message)
 		[IPC_READY] = {true, SLOT_UP},
 		[IPC_FAILED] = {true, SLOT_FAULT},
 		[IPC_FAULT] = {true, SLOT_FAULT},
+		[IPC_RECYCLE] = {true, SLOT_RECYCLE},
 	};
 	char reason[IPC_TEXT_MAX];
 
@@ -280,8 +286,10 @@ static void on_text(struct row *row, const struct ipc_message *message)
 	else
 		snprintf(reason, sizeof reason, "%s (%d): %.*s", row_name(row), (int)row->pid,
 			 IPC_TEXT_MAX - 64, message->text);
-	if (events[message->type].event == SLOT_FAULT && row->state == SLOT_READY)
+	if (events[message->type].event == SLOT_FAULT && row_serves(row))
 		log_error("%s", reason);
+	if (message->type == IPC_RECYCLE)
+		log_info("%s", reason);
 	feed(row, events[message->type].event, reason);
 }
 
@@ -470,6 +478,57 @@ int rows_start(struct rows *rows, struct generation *generation, unsigned number
 	feed(row, SLOT_START, NULL);
 	publish_history(rows, number);
 	return 0;
+}
+
+<<<<<<< HEAD
+bool row_describe(const struct row *row, struct upgrade_row *left)
+{
+	struct ev_loop *loop = row->rows->loop;
+
+	if (row->pid == 0)
+		return false;
+	*left = (struct upgrade_row){
+		.slot = row->slot,
+		.number = row->number,
+		.generation = row->generation->number,
+		.state = row->state,
+		.was_ready = row->was_ready,
+		.pid = row->pid,
+		.ipc = row->ipc,
+		.started_ns = row->started_ns,
+	};
+	if (ev_is_active(&row->timer)) {
+		double ms = ev_timer_remaining(loop, (struct ev_timer *)&row->timer) * 1000;
+
+		left->left_ms = ms < 1 ? 1 : (uint64_t)ms;
+	}
+	return true;
+}
+
+void rows_adopt(struct rows *rows, struct generation *generation, const struct upgrade_row *left)
+{
+	struct row *row = &rows->row[left->slot];
+
+	row->number = left->number;
+	row->generation = generation;
+	row->state = left->state;
+	row->was_ready = left->was_ready;
+	row->pid = left->pid;
+	row->ipc = left->ipc;
+	row->started_ns = left->started_ns;
+	generation->rows++;
+	ev_io_set(&row->on_message, row->ipc, EV_READ);
+	ev_io_start(rows->loop, &row->on_message);
+	if (left->left_ms > 0)
+		set_timer(row, left->left_ms);
+	atomic_store(&slot_of(row)->used, 1);
+	publish(row);
+	publish_history(rows, row->number);
+=======
+bool row_serves(const struct row *row)
+{
+	return row->state == SLOT_READY || row->state == SLOT_LEAVING;
+>>>>>>> 5ae3822 (Recycle workers by requests and memory; test that clients see nothing of reloads, resizes and recycling)
 }
 
 bool row_is_wanted(const struct row *row)

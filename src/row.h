@@ -17,6 +17,7 @@
 #include "generation.h"
 #include "scoreboard.h"
 #include "slot.h"
+#include "upgrade_state.h"
 
 /* The numbers of those who are no workers; workers count from 0. */
 enum {
@@ -67,11 +68,20 @@ void rows_reap(struct rows *rows);
 int rows_start(struct rows *rows, struct generation *generation, unsigned number);
 unsigned rows_free(const struct rows *rows);
 
+/* For the program that takes this one's place: false where there is no process. */
+bool row_describe(const struct row *row, struct upgrade_row *left);
+
+/* Goes on with a process that the program before this one has started. */
+void rows_adopt(struct rows *rows, struct generation *generation, const struct upgrade_row *left);
+
 /* "worker 3", for logs; lives until the next call. */
 const char *row_name(const struct row *row);
 
-/* Whether a process is there, or is to be. */
+/* Whether a process is there, or is to be.  One that is to be replaced does not count. */
 bool row_is_wanted(const struct row *row);
+
+/* Whether its process is up, and nobody has told it to go. */
+bool row_serves(const struct row *row);
 
 void row_drain(struct row *row); /* it may finish its work */
 void row_stop(struct row *row);  /* it may finish its work, but nobody goes on after it */

@@ -8,15 +8,89 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stats.h"
 
 enum { VERSION = 2 };
 
+static uint32_t mix(uint32_t hash, const void *data, size_t len)
+{
+	for (const unsigned char *at = data; len > 0; at++, len--)
+		hash = (hash ^ *at) * 16777619u; /* FNV-1a */
+	return hash;
+}
+
+/* Another one for each layout, as far as it can be told; VERSION says when the meaning has changed. */
+static uint32_t layout(void)
+{
+	static const char *const counters[] = {
+#define COUNTER(field, path, doc) #field,
+#include "counters.def"
+#undef COUNTER
+	};
+	const size_t sizes[] = {
+		sizeof(struct scoreboard),
+		sizeof(struct scoreboard_slot),
+		sizeof(struct scoreboard_latency),
+		sizeof(struct master_status),
+		offsetof(struct scoreboard, route),
+		offsetof(struct scoreboard_slot, active),
+		offsetof(struct scoreboard_slot, counter),
+		offsetof(struct scoreboard_slot, user),
+		offsetof(struct scoreboard_slot, route),
+		offsetof(struct scoreboard_slot, listener),
+		SCOREBOARD_SLOTS,
+		SCOREBOARD_ADMIN,
+		HISTOGRAM_BUCKETS,
+	};
+	uint32_t hash = mix(2166136261u + VERSION, sizes, sizeof(sizes));
+
+	for (size_t i = 0; i < COUNTER_COUNT; i++)
+		hash = mix(hash, counters[i], strlen(counters[i]) + 1);
+	return hash;
+}
+
+static struct scoreboard *map(int fd)
+{
+	struct scoreboard *scoreboard =
+		mmap(NULL, sizeof(*scoreboard), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return scoreboard == MAP_FAILED ? NULL : scoreboard;
+}
+
+struct scoreboard *scoreboard_adopt(int fd)
+{
+	struct scoreboard *scoreboard;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return NULL;
+	if (st.st_size != (off_t)sizeof(*scoreboard)) {
+		errno = EPROTO;
+		return NULL;
+	}
+	scoreboard = map(fd);
+	if (scoreboard == NULL ||
+	    (scoreboard->version == layout() && scoreboard->slots == SCOREBOARD_SLOTS))
+		return scoreboard;
+	munmap(scoreboard, sizeof(*scoreboard));
+	errno = EPROTO;
+	return NULL;
+}
+
+void scoreboard_stop(int fd)
+{
+	const uint32_t stopping = 1;
+
+	if (pwrite(fd, &stopping, sizeof(stopping), offsetof(struct scoreboard, stopping)) < 0)
+		return; /* then they stop as if others went on, which takes them longer */
+}
+
 struct scoreboard *scoreboard_open(int *fd)
 {
-	struct scoreboard *scoreboard = MAP_FAILED;
+	struct scoreboard *scoreboard = NULL;
 	int memory = memfd_create("whitecap-scoreboard", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (memory < 0)
@@ -24,16 +98,15 @@ struct scoreboard *scoreboard_open(int *fd)
 	/* Sealed in its size: a process that shrank it would kill all others by SIGBUS. */
 	if (ftruncate(memory, sizeof(*scoreboard)) == 0 &&
 	    fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-		scoreboard = mmap(NULL, sizeof(*scoreboard), PROT_READ | PROT_WRITE, MAP_SHARED,
-				  memory, 0);
-	if (scoreboard == MAP_FAILED) {
+		scoreboard = map(memory);
+	if (scoreboard == NULL) {
 		int error = errno;
 
 		close(memory);
 		errno = error;
 		return NULL;
 	}
-	scoreboard->version = VERSION;
+	scoreboard->version = layout();
 	scoreboard->slots = SCOREBOARD_SLOTS;
 	*fd = memory;
 	return scoreboard;

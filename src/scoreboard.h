@@ -96,7 +96,8 @@ struct scoreboard_slot {
 };
 
 struct scoreboard {
-	uint32_t version, slots;
+	/* The first three stay where they are in every version. */
+	uint32_t version, slots; /* version: of the layout, names of counters included */
 	_Atomic uint32_t stopping; /* 1: the whole server stops; nobody takes what a worker gives away */
 	_Atomic uint32_t status_turn; /* odd: the status is being written */
 	struct master_status status;
@@ -115,6 +116,12 @@ static inline void scoreboard_add(_Atomic uint64_t *counter, uint64_t n)
 /* Maps a new scoreboard, all zero; *fd is its memfd (close-on-exec).  NULL with errno. */
 struct scoreboard *scoreboard_open(int *fd);
 void scoreboard_close(struct scoreboard *scoreboard, int fd);
+
+/* Maps the scoreboard of another program.  NULL with errno; EPROTO: its layout is another one. */
+struct scoreboard *scoreboard_adopt(int fd);
+
+/* Tells those who use a scoreboard of any layout that the whole server stops. */
+void scoreboard_stop(int fd);
 
 /*
  * Master: gives the key a place for this generation.  A place is taken from another key only

@@ -9,6 +9,7 @@ static const struct slot_step steps[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 	},
 	[SLOT_STARTING] = {
 		[SLOT_UP] = {SLOT_READY, SLOT_SERVE},
+		[SLOT_RECYCLE] = {SLOT_STARTING, SLOT_REST},
 		[SLOT_FAULT] = {SLOT_FAILING, SLOT_REST},
 		/* Without a connection there is nothing to drain. */
 		[SLOT_DRAIN] = {SLOT_KILLING, SLOT_KILL},
@@ -17,12 +18,22 @@ static const struct slot_step steps[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 	},
 	[SLOT_READY] = {
 		[SLOT_UP] = {SLOT_READY, SLOT_REST},
+		[SLOT_RECYCLE] = {SLOT_LEAVING, SLOT_REST},
 		[SLOT_FAULT] = {SLOT_DYING, SLOT_REPLACE},
 		[SLOT_DRAIN] = {SLOT_DRAINING, SLOT_TERM},
 		[SLOT_EXIT] = {SLOT_BACKOFF, SLOT_WAIT},
 	},
+	[SLOT_LEAVING] = {
+		[SLOT_UP] = {SLOT_LEAVING, SLOT_REST},
+		[SLOT_RECYCLE] = {SLOT_LEAVING, SLOT_REST},
+		[SLOT_FAULT] = {SLOT_DYING, SLOT_REPLACE},
+		[SLOT_DRAIN] = {SLOT_DRAINING, SLOT_TERM},
+		/* Whoever takes its place is started already, or is being looked for. */
+		[SLOT_EXIT] = {SLOT_EMPTY, SLOT_FORGET},
+	},
 	[SLOT_DYING] = {
 		[SLOT_UP] = {SLOT_DYING, SLOT_REST},
+		[SLOT_RECYCLE] = {SLOT_DYING, SLOT_REST},
 		[SLOT_FAULT] = {SLOT_DYING, SLOT_REST},
 		/* It leaves already, and sooner than the deadline for draining. */
 		[SLOT_DRAIN] = {SLOT_DYING, SLOT_REST},
@@ -31,6 +42,7 @@ static const struct slot_step steps[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 	},
 	[SLOT_FAILING] = {
 		[SLOT_UP] = {SLOT_FAILING, SLOT_REST},
+		[SLOT_RECYCLE] = {SLOT_FAILING, SLOT_REST},
 		[SLOT_FAULT] = {SLOT_FAILING, SLOT_REST},
 		[SLOT_DRAIN] = {SLOT_KILLING, SLOT_KILL},
 		[SLOT_EXIT] = {SLOT_BACKOFF, SLOT_WAIT},
@@ -42,6 +54,7 @@ static const struct slot_step steps[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 	},
 	[SLOT_DRAINING] = {
 		[SLOT_UP] = {SLOT_DRAINING, SLOT_REST},
+		[SLOT_RECYCLE] = {SLOT_DRAINING, SLOT_REST},
 		[SLOT_FAULT] = {SLOT_DRAINING, SLOT_REST},
 		[SLOT_DRAIN] = {SLOT_DRAINING, SLOT_REST},
 		[SLOT_EXIT] = {SLOT_EMPTY, SLOT_FORGET},
@@ -49,6 +62,7 @@ static const struct slot_step steps[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 	},
 	[SLOT_KILLING] = {
 		[SLOT_UP] = {SLOT_KILLING, SLOT_REST},
+		[SLOT_RECYCLE] = {SLOT_KILLING, SLOT_REST},
 		[SLOT_FAULT] = {SLOT_KILLING, SLOT_REST},
 		[SLOT_DRAIN] = {SLOT_KILLING, SLOT_REST},
 		[SLOT_EXIT] = {SLOT_EMPTY, SLOT_FORGET},
@@ -65,7 +79,8 @@ const char *slot_state_name(enum slot_state state)
 {
 	static const char *const names[SLOT_STATE_COUNT] = {
 		[SLOT_EMPTY] = "empty",       [SLOT_STARTING] = "starting",
-		[SLOT_READY] = "ready",       [SLOT_DYING] = "dying",
+		[SLOT_READY] = "ready",       [SLOT_LEAVING] = "leaving",
+		[SLOT_DYING] = "dying",
 		[SLOT_FAILING] = "failing",   [SLOT_BACKOFF] = "backoff",
 		[SLOT_DRAINING] = "draining", [SLOT_KILLING] = "killing",
 	};

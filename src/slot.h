@@ -13,6 +13,7 @@ enum slot_state {
 	SLOT_EMPTY,    /* no process, none wanted */
 	SLOT_STARTING, /* forked, not ready yet */
 	SLOT_READY,
+	SLOT_LEAVING,  /* asked to be replaced; serves until another slot's process does */
 	SLOT_DYING,    /* reported a fault, hands over; its replacement is another slot's */
 	SLOT_FAILING,  /* did not get ready; wanted, but not this process */
 	SLOT_BACKOFF,  /* no process; one is wanted after a pause, which may be none */
@@ -24,6 +25,7 @@ enum slot_state {
 enum slot_event {
 	SLOT_START, /* a process is wanted here */
 	SLOT_UP,    /* the process says that it is ready */
+	SLOT_RECYCLE, /* the process says that it has served long enough */
 	SLOT_FAULT, /* the process says that it can't go on */
 	SLOT_DRAIN, /* it is not wanted any more; may come again */
 	SLOT_EXIT,  /* the process has ended, or could not be forked */

@@ -70,7 +70,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++) {
 		struct row *row = &watchdog->rows->row[i];
 
-		if (row->pid > 0 && (row->state == SLOT_READY || row->state == SLOT_DRAINING ||
+		if (row->pid > 0 && (row_serves(row) || row->state == SLOT_DRAINING ||
 				     row->state == SLOT_DYING))
 			look_at(row, &watchdog->watched[i], now);
 	}

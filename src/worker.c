@@ -22,6 +22,7 @@
 #include "fault.h"
 #include "ipc.h"
 #include "log.h"
+#include "recycler.h"
 #include "request.h"
 #include "route.h"
 
@@ -41,6 +42,7 @@ struct worker {
 	struct engine engine;
 	struct acceptor *acceptor;
 	struct balancer *balancer;          /* NULL: off, or not accepting */
+	struct recycler *recycler;          /* NULL: off, or not accepting */
 	ev_signal term, quit;
 	ev_io ipc;
 	ev_timer deadline;                  /* of the drain */
@@ -104,6 +106,8 @@ static void on_turn(struct ev_loop *loop)
 	if (engine->mode == ENGINE_SERVING) {
 		if (worker->balancer)
 			balancer_wake(worker->balancer);
+		if (worker->recycler)
+			recycler_look(worker->recycler);
 		return;
 	}
 	if (engine->mode == ENGINE_GIVING)
@@ -150,6 +154,8 @@ static void drain(struct worker *worker, bool others_go_on)
 	worker->acceptor = NULL;
 	balancer_free(worker->balancer);
 	worker->balancer = NULL;
+	recycler_free(worker->recycler);
+	worker->recycler = NULL;
 	ev_io_stop(engine->loop, &worker->exchange);
 	ev_timer_stop(engine->loop, &worker->look_again);
 	set_deadline(worker, FIRST_SHARE);
@@ -198,6 +204,15 @@ static void on_exchange(struct ev_loop *loop, ev_io *io, int events)
 	ev_timer_start(loop, &worker->look_again);
 }
 
+static void start_recycler(struct worker *worker)
+{
+	const struct config *config = worker->engine.config;
+
+	if ((config->worker_requests > 0 || config->worker_memory > 0) &&
+	    !(worker->recycler = recycler_new(&worker->engine)))
+		log_warn("out of memory: the worker is not recycled");
+}
+
 static void begin(struct worker *worker)
 {
 	if (worker->acceptor || worker->engine.mode != ENGINE_SERVING)
@@ -207,6 +222,7 @@ static void begin(struct worker *worker)
 		log_error("out of memory for the listeners");
 		exit(EXIT_FAILURE);
 	}
+	start_recycler(worker);
 	if (worker->engine.args->exchange.take < 0)
 		return;
 	ev_io_start(worker->engine.loop, &worker->exchange);
@@ -430,6 +446,7 @@ static void worker_fini(struct worker *worker)
 
 	acceptor_stop(worker->acceptor);
 	balancer_free(worker->balancer);
+	recycler_free(worker->recycler);
 	engine_count(engine, COUNTER_lost, engine->mode == ENGINE_GIVING ? open_connections(engine) : 0);
 	conn_close_all();
 	send_answers(engine);

@@ -80,7 +80,7 @@ class Client:
         self.due = collections.deque()   # (number, rest of the body, when it was sent)
         self.answered = collections.deque(maxlen=32)
         self.continues = 0
-        self.placed = self.done = self.dead = self.paused = False
+        self.placed = self.done = self.dead = self.paused = self.last = False
         self.wake_at = None
         self.condition = None
         self.s = connect(crowd.address, receive_buffer=receive_buffer)
@@ -186,6 +186,7 @@ class Client:
         self.judge(head, bytes(self.buf[end + 4:whole]))
         if fields.get(b"connection") == b"close":
             self.report.announced += 1
+            self.last = True
             if not self.crowd.closing_allowed:
                 self.report.trouble.append("%s: told that it will be closed" % self)
         del self.buf[:whole]
@@ -260,6 +261,11 @@ class Client:
         self.send(data)
         return self.is_answered
 
+    def ask_again(self):
+        """Once more at the end, where the server has not said that it was the last time."""
+        if not self.last:
+            yield self.ask_and_wait(self.get())
+
 
 # The lives.  All have asked once before they count as placed, and ask once more at the end.
 
@@ -274,7 +280,7 @@ def held(make, cut):
         self.placed = True
         yield self.released
         yield self.ask_and_wait(data[at:])
-        yield self.ask_and_wait(self.get())
+        yield from self.ask_again()
     return life
 
 
@@ -282,14 +288,14 @@ def idle(self):
     yield self.ask_and_wait(self.get())
     self.placed = True
     yield self.released
-    yield self.ask_and_wait(self.get())
+    yield from self.ask_again()
 
 
 def busy(self):
     while not self.released():
         yield self.ask_and_wait(self.get())
         self.placed = True
-    yield self.ask_and_wait(self.get())
+    yield from self.ask_again()
 
 
 def paced(self):
@@ -298,7 +304,7 @@ def paced(self):
         yield self.ask_and_wait(self.get())
         self.placed = True
         yield self.rng.uniform(0.01, 0.03)
-    yield self.ask_and_wait(self.get())
+    yield from self.ask_again()
 
 
 def pipelining(self):
@@ -311,7 +317,7 @@ def pipelining(self):
         yield self.rng.uniform(0, 0.02)
         yield self.ask_and_wait(data[at:])
         self.placed = True
-    yield self.ask_and_wait(self.get())
+    yield from self.ask_again()
 
 
 def trickling(self):
@@ -328,7 +334,7 @@ def trickling(self):
                 yield self.rng.uniform(0.002, 0.02)
         yield self.is_answered
         self.placed = True
-    yield self.ask_and_wait(self.get())
+    yield from self.ask_again()
 
 
 def continued(self):
@@ -343,7 +349,7 @@ def continued(self):
     yield self.ask_and_wait(body[1500:])
     if self.continues != 1:
         self.report.note("duplicates", "%s: %d times 100 (Continue)" % (self, self.continues))
-    yield self.ask_and_wait(self.get())
+    yield from self.ask_again()
 
 
 def slow(self):
@@ -357,7 +363,7 @@ def slow(self):
     yield self.released
     self.pause(False)
     yield self.is_answered
-    yield self.ask_and_wait(self.get())
+    yield from self.ask_again()
 
 
 def dribbling(self):
@@ -373,7 +379,7 @@ def dribbling(self):
             yield lambda: len(self.buf) != size or not self.due
             self.placed = True
         yield self.is_answered
-    yield self.ask_and_wait(self.get())
+    yield from self.ask_again()
 
 
 def pending(self):
@@ -382,11 +388,16 @@ def pending(self):
         self.send(self.get("/wait/%d" % self.rng.randint(100, 700)) + self.get())
         self.placed = True
         yield self.is_answered
-    yield self.ask_and_wait(self.get())
+    yield from self.ask_again()
 
 
-def half(parts):
-    return len(b"".join(parts)) // 2
+def waiting(self):
+    """One request that is answered later."""
+    self.send(self.get("/wait/1000"))
+    self.placed = True
+    yield self.is_answered
+    yield self.released
+    yield from self.ask_again()
 
 
 LIVES = {
@@ -399,6 +410,7 @@ LIVES = {
     "slow": slow,
     "dribbling": dribbling,
     "pending": pending,
+    "waiting": waiting,
     "half_head": held(lambda self: [self.get(fields="X-More: %s\r\n" % ("m" * 300))],
                       lambda rng, parts: rng.randint(1, len(parts[0]) - 1)),
     "half_body": held(lambda self: self.post(20000), lambda rng, parts: len(parts[0]) + rng.randint(0, 19999)),
@@ -408,7 +420,7 @@ LIVES = {
 }
 RECEIVE_BUFFERS = {"slow": 65536, "dribbling": 65536}
 
-# One of every kind in the middle of something, besides the many.
+# Some of every kind in the middle of something, besides the many.
 MIXED = {"half_head": 20, "half_body": 10, "half_large": 2, "half_chunked": 20, "continued": 5, "slow": 2,
          "dribbling": 1, "pending": 4, "pipelining": 8, "trickling": 16}
 
@@ -490,10 +502,13 @@ class Crowd:
         self.wait(lambda: len(self.everyone) == total and not self.lacking("placed"),
                   lambda: "everyone in place: %s" % self.lacking("placed")[:5], seconds)
 
-    def finish(self, seconds=30.0):
-        """Lets everyone end what it has begun and ask once more.  What is not answered in time is trouble."""
+    def release(self):
         self.releasing = True
         self.waker[1].send(b"x")
+
+    def finish(self, seconds=30.0):
+        """Lets everyone end what it has begun and ask once more.  What is not answered in time is trouble."""
+        self.release()
         try:
             self.wait(lambda: not self.lacking("done"), "everyone done", seconds)
         except proc.Timeout:

@@ -8,15 +8,16 @@
 
 #include "slot.h"
 
-/* Columns:        START, UP, FAULT, DRAIN, EXIT, TIMER. */
+/* Columns:        START, UP, RECYCLE, FAULT, DRAIN, EXIT, TIMER. */
 static const struct slot_step expected[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 	{ /* EMPTY */
 		{SLOT_BACKOFF, SLOT_WAIT},
-		{0}, {0}, {0}, {0}, {0},
+		{0}, {0}, {0}, {0}, {0}, {0},
 	},
 	{ /* STARTING */
 		{0},
 		{SLOT_READY, SLOT_SERVE},
+		{SLOT_STARTING, SLOT_REST},
 		{SLOT_FAILING, SLOT_REST},
 		{SLOT_KILLING, SLOT_KILL},
 		{SLOT_BACKOFF, SLOT_WAIT},
@@ -25,13 +26,24 @@ static const struct slot_step expected[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 	{ /* READY */
 		{0},
 		{SLOT_READY, SLOT_REST},
+		{SLOT_LEAVING, SLOT_REST},
 		{SLOT_DYING, SLOT_REPLACE},
 		{SLOT_DRAINING, SLOT_TERM},
 		{SLOT_BACKOFF, SLOT_WAIT},
 		{0},
 	},
+	{ /* LEAVING */
+		{0},
+		{SLOT_LEAVING, SLOT_REST},
+		{SLOT_LEAVING, SLOT_REST},
+		{SLOT_DYING, SLOT_REPLACE},
+		{SLOT_DRAINING, SLOT_TERM},
+		{SLOT_EMPTY, SLOT_FORGET},
+		{0},
+	},
 	{ /* DYING */
 		{0},
+		{SLOT_DYING, SLOT_REST},
 		{SLOT_DYING, SLOT_REST},
 		{SLOT_DYING, SLOT_REST},
 		{SLOT_DYING, SLOT_REST},
@@ -42,11 +54,13 @@ static const struct slot_step expected[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 		{0},
 		{SLOT_FAILING, SLOT_REST},
 		{SLOT_FAILING, SLOT_REST},
+		{SLOT_FAILING, SLOT_REST},
 		{SLOT_KILLING, SLOT_KILL},
 		{SLOT_BACKOFF, SLOT_WAIT},
 		{SLOT_FAILING, SLOT_KILL},
 	},
 	{ /* BACKOFF */
+		{0},
 		{0},
 		{0},
 		{0},
@@ -59,11 +73,13 @@ static const struct slot_step expected[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 		{SLOT_DRAINING, SLOT_REST},
 		{SLOT_DRAINING, SLOT_REST},
 		{SLOT_DRAINING, SLOT_REST},
+		{SLOT_DRAINING, SLOT_REST},
 		{SLOT_EMPTY, SLOT_FORGET},
 		{SLOT_KILLING, SLOT_KILL},
 	},
 	{ /* KILLING */
 		{0},
+		{SLOT_KILLING, SLOT_REST},
 		{SLOT_KILLING, SLOT_REST},
 		{SLOT_KILLING, SLOT_REST},
 		{SLOT_KILLING, SLOT_REST},
@@ -73,8 +89,8 @@ static const struct slot_step expected[SLOT_STATE_COUNT][SLOT_EVENT_COUNT] = {
 };
 
 static const bool has_process[SLOT_STATE_COUNT] = {
-	[SLOT_STARTING] = true, [SLOT_READY] = true,    [SLOT_DYING] = true,
-	[SLOT_FAILING] = true,  [SLOT_DRAINING] = true, [SLOT_KILLING] = true,
+	[SLOT_STARTING] = true, [SLOT_READY] = true,    [SLOT_LEAVING] = true,
+	[SLOT_DYING] = true,    [SLOT_FAILING] = true,  [SLOT_DRAINING] = true, [SLOT_KILLING] = true,
 };
 
 static void test_every_cell(void)
@@ -111,7 +127,8 @@ static void test_every_state_can_be_emptied(void)
 /* What a child says and when it ends is not ours to choose: no such event may find a zero cell. */
 static void test_no_child_can_surprise(void)
 {
-	static const enum slot_event events[] = {SLOT_UP, SLOT_FAULT, SLOT_EXIT, SLOT_DRAIN};
+	static const enum slot_event events[] = {SLOT_UP, SLOT_RECYCLE, SLOT_FAULT, SLOT_EXIT,
+						 SLOT_DRAIN};
 
 	for (int state = 0; state < SLOT_STATE_COUNT; state++)
 		for (size_t i = 0; has_process[state] && i < sizeof events / sizeof *events; i++)
@@ -153,7 +170,8 @@ static void test_deadlines(void)
 	for (int state = 0; state < SLOT_STATE_COUNT; state++) {
 		bool has_deadline = slot_step(state, SLOT_TIMER).action != SLOT_IMPOSSIBLE;
 
-		CU_ASSERT_EQUAL(has_deadline, state != SLOT_EMPTY && state != SLOT_READY);
+		CU_ASSERT_EQUAL(has_deadline, state != SLOT_EMPTY && state != SLOT_READY &&
+						      state != SLOT_LEAVING);
 	}
 }
 
