@@ -117,7 +117,6 @@ static void fill(struct master *master)
 	master_start_admin(master, active);
 }
 
-<<<<<<< HEAD
 static void on_retry(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
 	struct master *master = timer->data;
@@ -131,7 +130,8 @@ static void retry(struct master *master)
 {
 	if (!master->next && !master->reload_wanted && !ev_is_active(&master->retry))
 		ev_timer_start(master->loop, &master->retry);
-=======
+}
+
 /* A recycled worker serves until the one in its place does, or there is no room for one. */
 static void relieve(struct master *master)
 {
@@ -155,7 +155,6 @@ static void relieve(struct master *master)
 		scoreboard_add(&master->rows.scoreboard->slot[0].counter[COUNTER_recycle], 1);
 		row_drain(row);
 	}
->>>>>>> 5ae3822 (Recycle workers by requests and memory; test that clients see nothing of reloads, resizes and recycling)
 }
 
 /*

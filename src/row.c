@@ -480,7 +480,6 @@ int rows_start(struct rows *rows, struct generation *generation, unsigned number
 	return 0;
 }
 
-<<<<<<< HEAD
 bool row_describe(const struct row *row, struct upgrade_row *left)
 {
 	struct ev_loop *loop = row->rows->loop;
@@ -524,11 +523,11 @@ void rows_adopt(struct rows *rows, struct generation *generation, const struct u
 	atomic_store(&slot_of(row)->used, 1);
 	publish(row);
 	publish_history(rows, row->number);
-=======
+}
+
 bool row_serves(const struct row *row)
 {
 	return row->state == SLOT_READY || row->state == SLOT_LEAVING;
->>>>>>> 5ae3822 (Recycle workers by requests and memory; test that clients see nothing of reloads, resizes and recycling)
 }
 
 bool row_is_wanted(const struct row *row)
