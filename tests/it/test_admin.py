@@ -336,3 +336,35 @@ def test_prometheus_scrapes_it():
         finally:
             server.terminate()
             server.wait()
+
+
+def test_example_rules_and_dashboard_name_what_there_is():
+    rules = os.path.join(build.SOURCE, "conf", "whitecap.rules.yml")
+    with open(rules) as f, open(os.path.join(build.SOURCE, "conf", "grafana.json")) as g:
+        named = set(re.findall(r"whitecap_[a-z_]+", f.read() + json.dumps(json.load(g))))
+    with Admin() as s:
+        there = set(re.findall(r"(?m)^(whitecap_[a-z_]+)", s.ask("/metrics").text))
+    assert len(named) > 10 and named <= there, named - there
+    done = subprocess.run([needs_program("promtool"), "check", "rules", rules], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_field_is_described_in_the_manual():
+    def names(value):
+        if isinstance(value, list):
+            return set().union(set(), *map(names, value))
+        if isinstance(value, dict):
+            return set(value).union(*map(names, value.values()))
+        return set()
+
+    with open(os.path.join(build.SOURCE, "man", "whitecap-stats.7")) as f:
+        words = set(re.findall(r"[a-zA-Z0-9_]+", f.read()))
+    with Admin({"routes": [{"path": "/*", "handler": "hello"}]}) as s:
+        missing = names(s.stats()) - words
+        assert not missing, missing
+        families, _ = parse_metrics(s.ask("/metrics").body.decode())
+    counters = open(os.path.join(build.SOURCE, "src", "counters.def")).read()
+    known = words | set(re.findall(r'"([a-z_]+)[."]', counters))
+    missing = [f for f in families if f[9:] not in words and f[9:].replace("_total", "") not in known]
+    assert not missing, missing
