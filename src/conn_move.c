@@ -312,7 +312,7 @@ static bool adopt(struct engine *engine, const struct exchange_item *item)
 	return true;
 }
 
-bool conn_take(struct engine *engine)
+int conn_take(struct engine *engine)
 {
 	static struct exchange_batch batch;
 	struct exchange_item item;
@@ -321,7 +321,10 @@ bool conn_take(struct engine *engine)
 	int result;
 
 	if (exchange_receive(engine->args->exchange.take, &batch) <= 0)
-		return false;
+		return 0;
+	if (exchange_is_newer(&batch) &&
+	    exchange_put_back(engine->args->exchange.give, &batch) == 0)
+		return -1;
 	while ((result = exchange_next(&batch, &at, &next_fd, &item)) > 0) {
 		if (!adopt(engine, &item)) {
 			close(item.fd);
@@ -336,5 +339,5 @@ bool conn_take(struct engine *engine)
 	for (; next_fd < batch.fd_count; next_fd++, lost++)
 		close(batch.fds[next_fd]);
 	engine_count(engine, COUNTER_lost, lost);
-	return true;
+	return 1;
 }

@@ -39,7 +39,10 @@ void conn_describe(const struct engine *engine, const struct conn *conn,
 int conn_describe_request(const struct conn *conn, const struct request *request,
 			  struct exchange_record *record, struct iovec *payload);
 
-/* Takes one message with connections.  False: there is none. */
-bool conn_take(struct engine *engine);
+/*
+ * Takes one message with connections.  1; 0: there is none; -1: only newer programs understand it, so that it
+ * was put back, and the worker must take no more.
+ */
+int conn_take(struct engine *engine);
 
 #endif

@@ -12,12 +12,14 @@
 enum {
 	MAGIC = 0x77637831, /* "wcx1" */
 	QUEUE_SIZE = 16 * 1024 * 1024,
+	RECORD_MIN = offsetof(struct exchange_record, replayed), /* of the first version */
 };
 
+/* The same in all versions. */
 struct header {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t record_size; /* of this version: a longer record has more at its end */
+	uint16_t record_size; /* of that version: a longer record has more at its end */
 	uint32_t count, fd_count;
 };
 
@@ -174,6 +176,34 @@ static bool is_sound(const struct exchange_record *record, size_t room)
 	       (record->state != EXCHANGE_SENDING || record->output_len > 0);
 }
 
+bool exchange_is_newer(const struct exchange_batch *batch)
+{
+	struct header header;
+
+	if (batch->len < sizeof header)
+		return false;
+	memcpy(&header, batch->data, sizeof header);
+	return header.magic == MAGIC && header.version > EXCHANGE_VERSION;
+}
+
+int exchange_put_back(int give, struct exchange_batch *batch)
+{
+	const struct iovec iov = {batch->data, batch->len};
+
+	if (fdpass_send(give, &iov, 1, batch->fds, batch->fd_count) < 0)
+		return -1;
+	for (unsigned i = 0; i < batch->fd_count; i++)
+		close(batch->fds[i]);
+	return 0;
+}
+
+static bool is_known(const struct header *header)
+{
+	return header->magic == MAGIC && header->version <= EXCHANGE_VERSION &&
+	       header->record_size >= RECORD_MIN &&
+	       header->record_size <= sizeof(struct exchange_record);
+}
+
 int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next_fd,
 		  struct exchange_item *item)
 {
@@ -183,17 +213,17 @@ int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next
 	if (batch->len < sizeof header)
 		return -1;
 	memcpy(&header, batch->data, sizeof header);
-	if (header.magic != MAGIC || header.version != EXCHANGE_VERSION ||
-	    header.record_size != sizeof *record || header.fd_count != batch->fd_count)
+	if (!is_known(&header) || header.fd_count != batch->fd_count)
 		return -1;
 	if (*at == 0)
 		*at = sizeof header;
 	if (*next_fd == batch->fd_count)
 		return 0;
-	if (batch->len - *at < sizeof *record)
+	if (batch->len - *at < header.record_size)
 		return -1;
-	memcpy(record, batch->data + *at, sizeof *record);
-	*at += sizeof *record;
+	memset(record, 0, sizeof *record);
+	memcpy(record, batch->data + *at, header.record_size);
+	*at += header.record_size;
 	if (!is_sound(record, batch->len - *at) || *next_fd + record->in_memfd >= batch->fd_count)
 		return -1;
 	item->fd = batch->fds[(*next_fd)++];

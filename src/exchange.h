@@ -32,7 +32,11 @@ struct exchange {
 
 enum exchange_state { EXCHANGE_IDLE, EXCHANGE_READING, EXCHANGE_SENDING };
 
-/* What a connection is, besides its socket.  Native byte order: it never leaves the machine. */
+/*
+ * What a connection is, besides its socket.  Native byte order: it never leaves the machine.  After
+ * an upgrade it comes from programs of older versions: fields are only added at the end, with a new
+ * EXCHANGE_VERSION, and zero means what it was before there was the field.
+ */
 struct exchange_record {
 	uint64_t listener;      /* exchange_listener_id() of its listener's address */
 	uint64_t received_ns;   /* first octet of the request in progress, CLOCK_MONOTONIC; 0: none */
@@ -87,6 +91,13 @@ void exchange_drop(struct exchange_batch *batch, bool sockets);
 /* Takes a batch, which may hold no connection.  1; 0: the exchange is no more; -1 with errno (EAGAIN: nothing there). */
 int exchange_receive(int take, struct exchange_batch *batch);
 
+/*
+ * Whether a received batch is of a newer version than this program knows.  Then who gave it has others to take
+ * it, and this one can put it back as it came, and must take no more.  -1 with errno: it could not be put back.
+ */
+bool exchange_is_newer(const struct exchange_batch *batch);
+int exchange_put_back(int give, struct exchange_batch *batch);
+
 /* One connection of a received batch. */
 struct exchange_item {
 	int fd;                 /* the socket; the caller's from now on */
@@ -97,7 +108,7 @@ struct exchange_item {
 
 /*
  * Walks a received batch; start with *at = *next_fd = 0.  1: *item is the next connection, checked; 0: no more; -1: the rest of the
- * batch is not understood (another version, or damaged).
+ * batch is not understood (a newer version, or damaged).
  */
 int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next_fd,
 		  struct exchange_item *item);

@@ -196,7 +196,8 @@ static void on_exchange(struct ev_loop *loop, ev_io *io, int events)
 	if (pause == 0 && worker->balancer)
 		pause = balancer_hold_off(worker->balancer);
 	if (pause == 0) {
-		conn_take(&worker->engine);
+		if (conn_take(&worker->engine) < 0)
+			ev_io_stop(loop, io);
 		return;
 	}
 	ev_io_stop(loop, io);

@@ -54,9 +54,36 @@ static void test_nothing(void)
 	CU_PASS("closing nothing");
 }
 
+/* Another program goes on with the same memory, if it is laid out alike. */
+static void test_adopt(void)
+{
+	int fd = -1;
+	struct scoreboard *board = scoreboard_open(&fd), *again;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(board);
+	scoreboard_add(&board->slot[1].counter[COUNTER_requests], 7);
+	again = scoreboard_adopt(fd);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(again);
+	CU_ASSERT_EQUAL(scoreboard_total(again, COUNTER_requests), 7);
+	scoreboard_stop(fd);
+	CU_ASSERT_EQUAL(board->stopping, 1);
+	scoreboard_close(again, -1);
+	board->version++;
+	errno = 0;
+	CU_ASSERT_PTR_NULL(scoreboard_adopt(fd));
+	CU_ASSERT_EQUAL(errno, EPROTO);
+	scoreboard_close(board, fd);
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	errno = 0;
+	CU_ASSERT_PTR_NULL(scoreboard_adopt(fd));
+	CU_ASSERT_EQUAL(errno, EPROTO);
+	close(fd);
+}
+
 CU_TestInfo scoreboard_tests[] = {
 	{"shared between processes", test_shared},
 	{"size is sealed", test_size_is_sealed},
 	{"closing nothing", test_nothing},
+	{"another program goes on with it", test_adopt},
 	CU_TEST_INFO_NULL,
 };
