@@ -274,12 +274,14 @@ int wc_reply_iov(struct wc_request *req, int status, const struct iovec *iov, in
 /* Fields that say what only the server knows. */
 static bool is_servers_own(struct wc_span name)
 {
-	static const char *const names[] = {"Connection", "Content-Length",    "Date",
-					    "Keep-Alive", "Transfer-Encoding", "Trailer",
-					    "Upgrade"};
+	static const struct wc_span names[] = {
+		{"Date", 4},       {"Connection", 10},     {"Content-Length", 14},
+		{"Keep-Alive", 10}, {"Transfer-Encoding", 17}, {"Trailer", 7},
+		{"Upgrade", 7},
+	};
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (span_is_case(name, names[i]))
+		if (name.len == names[i].len && strncasecmp(name.ptr, names[i].ptr, name.len) == 0)
 			return true;
 	return false;
 }
