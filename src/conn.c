@@ -599,25 +599,31 @@ struct conn *conn_take_over(struct engine *engine, int fd)
 	return conn;
 }
 
-void conn_resume(struct conn *conn, struct request *request)
+void conn_adopt(struct conn *conn, struct request *request)
+{
+	conn->request = request;
+	if (!request)
+		return;
+	request->conn = conn;
+	set_state(conn, request->out_count > 0 ? CONN_SENDING : CONN_READING);
+}
+
+void conn_resume(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
+	struct request *request = conn->request;
 
-	conn->request = request;
 	if (!request) {
 		watch(conn, EV_READ);
 		timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
 		if (conn->unlisted)
 			retire(conn);
-		return;
-	}
-	request->conn = conn;
-	if (request->out_count > 0) {
-		set_state(conn, CONN_SENDING);
+	} else if (conn->state == CONN_SENDING) {
 		request->unacknowledged = unacknowledged(conn);
 		watch(conn, EV_WRITE);
 		timeout_start(&conn->timeout, &engine->send, engine->now_ns);
 	} else {
+		timeout_start(&conn->timeout, &engine->request, request->received_ns);
 		conn_process(conn, request);
 	}
 }

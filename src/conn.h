@@ -72,8 +72,11 @@ void conn_forget(struct conn *conn);
 /* A connection that comes from another process, counted.  Its fields are the caller's to set.  NULL: no memory. */
 struct conn *conn_take_over(struct engine *engine, int fd);
 
-/* Goes on with it, in the middle of `request` unless that is NULL. */
-void conn_resume(struct conn *conn, struct request *request);
+/* Puts it into the middle of `request`, unless that is NULL.  It can be given away again from now on. */
+void conn_adopt(struct conn *conn, struct request *request);
+
+/* Goes on with it. */
+void conn_resume(struct conn *conn);
 
 static inline struct conn *conn_of_timeout(struct timeout *timeout)
 {

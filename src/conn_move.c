@@ -74,6 +74,7 @@ int conn_describe_request(const struct conn *conn, const struct request *request
 	record->received_ns = request->received_ns;
 	record->input_len = (uint32_t)input;
 	record->continued = request->continued;
+	record->replayed = request->replayed;
 	if (http->phase == HTTP_PHASE_CHUNKED && input > 0) {
 		record->head_len = http->head_len;
 		record->chunk_left = http->chunk_left;
@@ -284,7 +285,9 @@ static int listener_of(const struct engine *engine, uint64_t id)
 	return -1;
 }
 
-static bool adopt(struct engine *engine, const struct exchange_item *item)
+/* Not more than that: handlers may run only when all of a message are safe in their places. */
+static bool adopt(struct engine *engine, const struct exchange_item *item,
+		  struct conn *taken[EXCHANGE_BATCH], unsigned *count)
 {
 	const struct exchange_record *record = &item->record;
 	struct conn_peer peer = {.family = record->family, .port = record->port};
@@ -308,16 +311,18 @@ static bool adopt(struct engine *engine, const struct exchange_item *item)
 	conn->taken_ns = engine->now_ns;
 	conn->closing = record->closing;
 	conn->linger = record->linger;
-	conn_resume(conn, request);
+	conn_adopt(conn, request);
+	taken[(*count)++] = conn;
 	return true;
 }
 
 int conn_take(struct engine *engine)
 {
 	static struct exchange_batch batch;
+	struct conn *taken[EXCHANGE_BATCH];
 	struct exchange_item item;
 	size_t at = 0;
-	unsigned next_fd = 0, lost = 0;
+	unsigned next_fd = 0, lost = 0, count = 0;
 	int result;
 
 	if (exchange_receive(engine->args->exchange.take, &batch) <= 0)
@@ -326,7 +331,7 @@ int conn_take(struct engine *engine)
 	    exchange_put_back(engine->args->exchange.give, &batch) == 0)
 		return -1;
 	while ((result = exchange_next(&batch, &at, &next_fd, &item)) > 0) {
-		if (!adopt(engine, &item)) {
+		if (count == EXCHANGE_BATCH || !adopt(engine, &item, taken, &count)) {
 			close(item.fd);
 			lost++;
 		}
@@ -339,5 +344,7 @@ int conn_take(struct engine *engine)
 	for (; next_fd < batch.fd_count; next_fd++, lost++)
 		close(batch.fds[next_fd]);
 	engine_count(engine, COUNTER_lost, lost);
+	for (unsigned i = 0; i < count; i++)
+		conn_resume(taken[i]);
 	return 1;
 }

@@ -13,55 +13,121 @@
 #include "conn_slab.h"
 #include "engine.h"
 #include "exchange.h"
+#include "fault_report.h"
 #include "http_response.h"
+#include "log.h"
+#include "output.h"
 #include "request.h"
 #include "route.h"
 
 enum {
-	FULL_WAITS_MAX = 1000, /* pauses of 1 ms for room in the exchange, in all */
-	SKIPS_MAX = 4096,      /* damaged connections */
-	ANSWER_MAX = HTTP_HEAD_ROOM + 64,
+	FULL_WAITS_MAX = 500, /* pauses of 1 ms for room in the exchange, in all */
+	SKIPS_MAX = 4096,     /* damaged connections */
+	FDS_MAX = 1 << 20,
+	BODY_MAX = 64,
+	CHUNK_MAX = 24,
 };
 
 static struct {
 	struct engine *engine;
+	const struct fault_cause *cause;
 	struct exchange_batch batch;
-	struct iovec payload[OUTPUT_IOV + 2];
-	char answer[ANSWER_MAX], date[HTTP_DATE_LEN + 1];
-	int status;
+	struct iovec payload[OUTPUT_IOV + OUTPUT_PIECES_MAX + 4];
+	char head[OUTPUT_FIELDS_MAX + HTTP_HEAD_ROOM + BODY_MAX], date[HTTP_DATE_LEN + 1];
+	char chunk[CHUNK_MAX];
 	int waits, skips;
 	volatile bool can_skip;
 	sigjmp_buf next;
+	uint64_t taboo[FDS_MAX / 64]; /* fds that are no connection's, or given already */
 } rescue;
 
 void conn_rescue_skip(void)
 {
-	if (rescue.can_skip && rescue.skips++ < SKIPS_MAX)
-		siglongjmp(rescue.next, 1);
+	if (!rescue.can_skip || rescue.skips++ >= SKIPS_MAX)
+		return;
+	rescue.can_skip = false;
+	siglongjmp(rescue.next, 1);
 }
 
-/* The error response as octets; only memcpy is called. */
-static struct iovec answer(const struct request *request, int status)
+/* Damaged memory may name an fd twice, or one of the server's own: the taker would read from it, or shut it. */
+static bool is_taboo(int fd)
+{
+	return fd < 0 || fd >= FDS_MAX || rescue.taboo[fd / 64] >> fd % 64 & 1;
+}
+
+static void make_taboo(int fd)
+{
+	if (fd >= 0 && fd < FDS_MAX)
+		rescue.taboo[fd / 64] |= 1ull << fd % 64;
+}
+
+static void make_own_taboo(const struct engine *engine)
+{
+	const struct worker_args *args = engine->args;
+	const int own[] = {0, 1, 2, log_fd(), engine->epoll_fd, args->ipc, args->exchange.give,
+			   args->exchange.take};
+
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		make_taboo(own[i]);
+	for (size_t i = 0; i < engine->config->listen_count; i++)
+		make_taboo(args->listeners[i]);
+}
+
+/* What the taker is to send for a request.  In the rescue's memory, but for an answer's own body. */
+struct reply {
+	struct iovec head;      /* and the body of an error */
+	const struct answer *answer; /* NULL: an error */
+};
+
+static size_t put_head(struct http_head *head, const struct request *request)
+{
+	head->date = rescue.date;
+	if (!request->http.keep_alive)
+		head->connection = HTTP_CONNECTION_CLOSE;
+	else if (request->http.version == 10)
+		head->connection = HTTP_CONNECTION_KEEP_ALIVE;
+	return http_response_head(rescue.head, head);
+}
+
+static struct reply error_reply(const struct request *request, int status)
 {
 	static const char body500[] = "500 Internal Server Error\n", body504[] = "504 Gateway Timeout\n";
 	static const char fields[] = "Content-Type: text/plain\r\n";
 	const char *body = status == 504 ? body504 : body500;
 	struct http_head head = {.status = status,
 				 .fields = {fields, sizeof fields - 1},
-				 .content_length = strlen(body),
-				 .date = rescue.date};
-	size_t len;
+				 .content_length = strlen(body)};
+	size_t len = put_head(&head, request);
 
-	if (!request->http.keep_alive)
-		head.connection = HTTP_CONNECTION_CLOSE;
-	else if (request->http.version == 10)
-		head.connection = HTTP_CONNECTION_KEEP_ALIVE;
-	len = http_response_head(rescue.answer, &head);
 	if (!request->http.is_head) {
-		memcpy(rescue.answer + len, body, strlen(body));
+		memcpy(rescue.head + len, body, strlen(body));
 		len += strlen(body);
 	}
-	return (struct iovec){rescue.answer, len};
+	return (struct reply){.head = {rescue.head, len}};
+}
+
+/* Its handler has answered already, well; a moment later it would have been sent. */
+static struct reply own_reply(const struct request *request)
+{
+	const struct answer *answer = &request->answer;
+	struct http_head head = {.status = answer->status,
+				 .reason = request->reason,
+				 .fields = {request->fields, request->fields_len},
+				 .content_length = answer->len};
+	struct reply reply = {.head = {rescue.head, put_head(&head, request)}};
+
+	if (!request->http.is_head && http_has_body(answer->status))
+		reply.answer = answer;
+	return reply;
+}
+
+static void count_response(const struct request *request, int status)
+{
+	int class = status / 100;
+
+	engine_count(rescue.engine, COUNTER_responses_2xx + class - 2, 1);
+	if (request->route && request->route->counts)
+		scoreboard_add(&request->route->counts->responses[class], 1);
 }
 
 static void ship(void)
@@ -85,15 +151,21 @@ static void ship(void)
 
 static void add(struct conn *conn, struct exchange_record *record, int pieces)
 {
-	if (exchange_add(&rescue.batch, conn->io.fd, record, rescue.payload, pieces))
+	int fd = conn->io.fd;
+
+	if (!exchange_is_sound(record))
 		return;
-	ship();
-	exchange_add(&rescue.batch, conn->io.fd, record, rescue.payload, pieces);
+	if (!exchange_add(&rescue.batch, fd, record, rescue.payload, pieces)) {
+		ship();
+		if (!exchange_add(&rescue.batch, fd, record, rescue.payload, pieces))
+			return;
+	}
+	make_taboo(fd);
 }
 
 /* The request at hand is answered; what was read behind it goes along, and what was to be sent before it. */
-static void add_answered(struct conn *conn, const struct request *request, int status,
-			 const struct iovec *earlier, int count)
+static void add_answered(struct conn *conn, const struct request *request,
+			 const struct reply *reply, const struct iovec *earlier, int count)
 {
 	struct exchange_record record;
 	size_t used = request->pos + request->used, rest = request->len - used;
@@ -102,6 +174,7 @@ static void add_answered(struct conn *conn, const struct request *request, int s
 	conn_describe(rescue.engine, conn, &record);
 	record.state = EXCHANGE_SENDING;
 	record.closing = !request->http.keep_alive;
+	record.received_ns = rescue.engine->now_ns;
 	if (record.closing)
 		rest = 0;
 	record.input_len = (uint32_t)rest;
@@ -109,26 +182,85 @@ static void add_answered(struct conn *conn, const struct request *request, int s
 		rescue.payload[pieces++] = (struct iovec){request->buf + used, rest};
 	for (int i = 0; i < count; i++)
 		rescue.payload[pieces++] = earlier[i];
-	rescue.payload[pieces++] = answer(request, status);
+	rescue.payload[pieces++] = reply->head;
+	for (int i = 0; reply->answer && i < reply->answer->count; i++)
+		rescue.payload[pieces++] = reply->answer->iov[i];
 	for (int i = rest > 0; i < pieces; i++)
 		record.output_len += (uint32_t)rescue.payload[i].iov_len;
 	add(conn, &record, pieces);
-	scoreboard_add(&rescue.engine->slot->counter[COUNTER_responses_5xx], 1);
+}
+
+static void add_error(struct conn *conn, const struct request *request, int status,
+		      const struct iovec *earlier, int count)
+{
+	struct reply reply = error_reply(request, status);
+
+	add_answered(conn, request, &reply, earlier, count);
+	count_response(request, status);
+}
+
+/* Its handler has answered, well or not, in the turn that was not to end. */
+static void add_settled(struct conn *conn, const struct request *request)
+{
+	const struct answer *answer = &request->answer;
+	struct reply reply;
+
+	if (request->mistake || request->arena.overflow || answer->status < 200 ||
+	    answer->status > 599 || answer->count > OUTPUT_PIECES_MAX ||
+	    request->fields_len + request->reason.len > OUTPUT_FIELDS_MAX) {
+		add_error(conn, request, 500, request->out, request->out_count);
+		return;
+	}
+	reply = own_reply(request);
+	add_answered(conn, request, &reply, request->out, request->out_count);
+	count_response(request, answer->status);
+}
+
+/* A chunked body was decoded in place: it goes as one chunk, to be read again from the start. */
+static int rebuild_chunked(const struct request *request, struct exchange_record *record)
+{
+	static const char end[] = "\r\n0\r\n\r\n";
+	const struct http_request *http = &request->http;
+	char *at = rescue.chunk + CHUNK_MAX, *start = request->buf + request->pos;
+	size_t rest = request->len - request->pos - request->used, skipped = http->body_len ? 0 : 2;
+	int pieces = 0;
+
+	*--at = '\n';
+	*--at = '\r';
+	for (uint64_t left = http->body_len; left; left /= 16)
+		*--at = "0123456789abcdef"[left % 16];
+	if (http->body_len == 0)
+		at += 2;
+	rescue.payload[pieces++] = (struct iovec){start, http->head_len};
+	rescue.payload[pieces++] = (struct iovec){at, (size_t)(rescue.chunk + CHUNK_MAX - at)};
+	rescue.payload[pieces++] = (struct iovec){start + http->head_len, (size_t)http->body_len};
+	rescue.payload[pieces++] = (struct iovec){(char *)(uintptr_t)end + skipped, sizeof end - 1 - skipped};
+	rescue.payload[pieces++] = (struct iovec){start + request->used, rest};
+	record->received_ns = request->received_ns;
+	record->continued = request->continued;
+	for (int i = 0; i < pieces; i++)
+		record->input_len += (uint32_t)rescue.payload[i].iov_len;
+	return pieces;
 }
 
 static void add_pending(struct conn *conn, const struct request *request)
 {
 	struct exchange_record record;
+	int pieces;
 
 	if (!request->route->handler->replay || request->replayed || request->out_count > 0) {
-		add_answered(conn, request, 500, request->out, request->out_count);
+		add_error(conn, request, 500, request->out, request->out_count);
 		return;
 	}
+	conn->closing = conn->linger = false; /* that is found out again, too */
 	conn_describe(rescue.engine, conn, &record);
 	record.state = EXCHANGE_READING;
+	record.served--;
+	pieces = request->http.phase == HTTP_PHASE_CHUNKED
+			 ? rebuild_chunked(request, &record)
+			 : conn_describe_request(conn, request, &record, rescue.payload);
 	record.replayed = 1;
-	record.received_ns = request->received_ns;
-	add(conn, &record, conn_describe_request(conn, request, &record, rescue.payload));
+	add(conn, &record, pieces);
 }
 
 /* One between two requests, or in the middle of reading or sending. */
@@ -146,22 +278,30 @@ static void add_as_is(struct conn *conn)
 static void rescue_one(struct conn *conn)
 {
 	struct engine *engine = rescue.engine;
-	const struct request *running = engine->running;
+	const struct request *running = engine->running, *request = conn->request;
 
-	if (conn->state > CONN_SENDING || conn->io.fd < 0)
+	if (conn->state > CONN_SENDING || is_taboo(conn->io.fd)) {
+		if (conn->state == CONN_LINGERING) /* answered, and on its way out */
+			scoreboard_add(&engine->slot->active, (uint64_t)-1);
 		return;
+	}
 	if (running && running->conn == conn)
-		add_answered(conn, running, rescue.status, engine->output.iov, engine->output.count);
+		add_error(conn, running, rescue.cause->is_hang ? 504 : 500, engine->output.iov,
+			  engine->output.count);
 	else if (engine->processing == conn) /* between reading and answering: its request is lost */
 		return;
-	else if (conn->request && !request_is_known(engine->pool, conn->request))
-		return;
-	else if (conn->request && conn->request->state == REQUEST_PENDING)
-		add_pending(conn, conn->request);
-	else if (!conn->request || conn->request->state == REQUEST_READING)
+	else if (!request)
 		add_as_is(conn);
-	else if (conn->request->state == REQUEST_ANSWERED)
-		add_answered(conn, conn->request, 500, conn->request->out, conn->request->out_count);
+	else if (!request_is_known(engine->pool, request))
+		return;
+	else if (request->state == REQUEST_PENDING)
+		add_pending(conn, request);
+	else if (request->state == REQUEST_READING)
+		add_as_is(conn);
+	else if (request->state == REQUEST_ANSWERED)
+		add_settled(conn, request);
+	else if (request->state == REQUEST_CANCELLED) /* its time was over */
+		add_error(conn, request, 504, request->out, request->out_count);
 }
 
 static void try_one(struct conn *conn)
@@ -173,14 +313,21 @@ static void try_one(struct conn *conn)
 	rescue.can_skip = false;
 }
 
-void conn_rescue_all(struct engine *engine, int status)
+void conn_rescue_all(struct engine *engine, const struct fault_cause *cause)
 {
 	if (engine->args->exchange.give < 0)
 		return;
 	rescue.engine = engine;
-	rescue.status = status;
-	http_date_format(rescue.date, time(NULL));
+	rescue.cause = cause;
+	http_date_format(rescue.date, time(NULL)); /* time(): safe (signal-safety(7)) */
+	make_own_taboo(engine);
 	exchange_clear(&rescue.batch);
 	conn_slab_each(try_one);
-	ship();
+}
+
+void conn_rescue_end(void)
+{
+	rescue.can_skip = false;
+	if (rescue.engine)
+		ship();
 }

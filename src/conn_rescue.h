@@ -7,13 +7,17 @@
 #define CONN_RESCUE_H
 
 struct engine;
+struct fault_cause;
 
 /*
- * The request whose handler was running is answered with `status`, requests pending with their handlers with 500, or left to be run
- * again where the handler allows it; everything else goes on elsewhere.  What can't be given is counted as lost
- * by the master, by the slot's count of open connections.
+ * The request whose handler was running is answered 500, or 504 if it hangs; requests pending with their handlers 500,
+ * or they are left to be run again where the handler allows it; everything else goes on elsewhere.  What can't be given
+ * is counted as lost by the master, by the slot's count of open connections.
  */
-void conn_rescue_all(struct engine *engine, int status);
+void conn_rescue_all(struct engine *engine, const struct fault_cause *cause);
+
+/* Sends what conn_rescue_all() has not sent yet, should it have been left by a jump. */
+void conn_rescue_end(void);
 
 /* From the handler of a second fault: gives up the connection at hand, if there is one. */
 void conn_rescue_skip(void);

@@ -7,8 +7,10 @@
 #define ENGINE_H
 
 #include <ev.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "child.h"
@@ -36,6 +38,7 @@ enum engine_mode {
 struct engine {
 	struct ev_loop *loop;
 	int epoll_fd; /* of the loop */
+	pid_t thread; /* the one that runs the loop */
 	uint64_t now_ns; /* CLOCK_MONOTONIC when the loop woke up */
 	const struct worker_args *args;
 	const struct config *config;
@@ -56,6 +59,7 @@ struct engine {
 
 	struct timeout_list keepalive, request, send, linger, drain_linger;
 	enum engine_mode mode;
+	volatile sig_atomic_t fault_due; /* 1: the process dies at the end of this turn (fault.h) */
 	uint64_t turn_limit_ms; /* of callbacks outside of handle; 0: hangs are not watched for */
 
 	time_t date_at;

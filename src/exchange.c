@@ -100,7 +100,7 @@ static int memfd_of(const struct iovec *payload, int pieces)
 bool exchange_add(struct exchange_batch *batch, int fd, struct exchange_record *record,
 		  const struct iovec *payload, int pieces)
 {
-	size_t len = (size_t)record->input_len + record->output_len;
+	size_t len = (size_t)record->input_len + record->output_len, end = batch->len;
 	int memfd = -1;
 
 	record->in_memfd = len > EXCHANGE_INLINE_MAX;
@@ -109,10 +109,12 @@ bool exchange_add(struct exchange_batch *batch, int fd, struct exchange_record *
 		return false;
 	if (record->in_memfd && (memfd = memfd_of(payload, pieces)) < 0)
 		return false;
-	memcpy(batch->data + batch->len, record, sizeof *record);
-	batch->len += sizeof *record;
+	memcpy(batch->data + end, record, sizeof *record);
+	end += sizeof *record;
+	/* A fault handler may leave this at a payload that can't be read: until then the batch is as it was. */
 	if (!record->in_memfd)
-		batch->len += copy_pieces(batch->data + batch->len, payload, pieces);
+		end += copy_pieces(batch->data + end, payload, pieces);
+	batch->len = end;
 	batch->fds[batch->fd_count++] = fd;
 	if (record->in_memfd)
 		batch->fds[batch->fd_count++] = memfd;
@@ -163,17 +165,22 @@ int exchange_receive(int take, struct exchange_batch *batch)
 	return 1;
 }
 
-/* Octets of the payload must be where the record says, and its numbers be possible. */
-static bool is_sound(const struct exchange_record *record, size_t room)
+/* Its numbers must be possible. */
+bool exchange_is_sound(const struct exchange_record *record)
 {
 	size_t len = (size_t)record->input_len + record->output_len;
 
 	return record->state <= EXCHANGE_SENDING && record->in_memfd <= 1 &&
 	       record->head_len <= record->input_len &&
-	       (record->in_memfd || len <= room) &&
 	       (record->state != EXCHANGE_IDLE || len == 0) &&
 	       (record->state != EXCHANGE_READING || (record->input_len > 0 && record->output_len == 0)) &&
 	       (record->state != EXCHANGE_SENDING || record->output_len > 0);
+}
+
+/* And the octets of its payload be there. */
+static bool fits(const struct exchange_record *record, size_t room)
+{
+	return record->in_memfd || (size_t)record->input_len + record->output_len <= room;
 }
 
 bool exchange_is_newer(const struct exchange_batch *batch)
@@ -224,7 +231,8 @@ int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next
 	memset(record, 0, sizeof *record);
 	memcpy(record, batch->data + *at, header.record_size);
 	*at += header.record_size;
-	if (!is_sound(record, batch->len - *at) || *next_fd + record->in_memfd >= batch->fd_count)
+	if (!exchange_is_sound(record) || !fits(record, batch->len - *at) ||
+	    *next_fd + record->in_memfd >= batch->fd_count)
 		return -1;
 	item->fd = batch->fds[(*next_fd)++];
 	item->memfd = record->in_memfd ? batch->fds[(*next_fd)++] : -1;

@@ -73,6 +73,9 @@ void exchange_close(struct exchange *exchange);
 /* The same for the same address in every process and version. */
 uint64_t exchange_listener_id(const char *address);
 
+/* Whether there can be such a connection: a taker refuses a message with another one. */
+bool exchange_is_sound(const struct exchange_record *record);
+
 void exchange_clear(struct exchange_batch *batch);
 
 /*

@@ -5,32 +5,54 @@
 
 #include <errno.h>
 #include <execinfo.h>
+#include <setjmp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "conn_rescue.h"
 #include "engine.h"
 #include "fault_report.h"
 #include "ipc.h"
+#include "threads.h"
 
 enum {
 	STACK_SIZE = 256 * 1024, /* for the handler, also for backtrace() and what it calls */
-	WAIT_MS = 1500,          /* that another thread waits for the main one */
+	GRACE_MS = 20,           /* that a sound main thread has for the rest of its turn */
+	STEP_MS = 600,           /* that a step may take, then the next one has its turn */
+	WAIT_MS = 1900,          /* that another thread waits for the main one */
 	ALARM_S = 3,             /* then the process dies, whatever it is at */
+	SECOND_FAULTS_MAX = 4096,
 };
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
 
-static struct engine *engine;
-static pid_t main_thread;
+static struct {
+	struct engine *engine;
+	pid_t process, main_thread;
+	timer_t timer; /* sends FAULT_SIGNAL to the main thread */
+	bool has_timer;
+	struct fault_cause cause;
+	void *context; /* of the main thread's fault; NULL: none */
+
+	/* Each of the steps below can be left by a jump, when it faults itself or takes too long. */
+	sigjmp_buf next_step;
+	volatile bool can_jump;
+	volatile int second_faults;
+} fault;
+
 static atomic_flag taken = ATOMIC_FLAG_INIT; /* the first fault has the process */
-static atomic_bool handed_over;
-static struct fault_cause cause;
+static atomic_bool begun; /* the main thread does the work */
+static atomic_bool done;
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid /* glibc up to 2.36 has no name for it */
+#endif
 
 static pid_t thread_id(void)
 {
@@ -48,17 +70,47 @@ static void unblock(int number)
 {
 	sigset_t set;
 
-	sigemptyset(&set);
+	sigemptyset(&set); /* these three: safe (signal-safety(7)) */
 	sigaddset(&set, number);
-	sigprocmask(SIG_UNBLOCK, &set, NULL); /* safe (signal-safety(7)) */
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* A damaged connection must not cost the others: a fault while handing over skips what caused it. */
+static void set_timer(unsigned ms)
+{
+	struct itimerspec time = {.it_value = {ms / 1000, (long)(ms % 1000) * 1000000}};
+
+	if (fault.has_timer)
+		timer_settime(fault.timer, 0, &time, NULL); /* safe (signal-safety(7)) */
+}
+
+static void wait_for_ever(void)
+{
+	for (;;)
+		pause(); /* safe (signal-safety(7)) */
+}
+
+static void leave_step(void)
+{
+	if (!fault.can_jump || fault.second_faults++ >= SECOND_FAULTS_MAX)
+		return;
+	fault.can_jump = false;
+	siglongjmp(fault.next_step, 1); /* safe: what it leaves holds nothing that is needed later */
+}
+
+/*
+ * What is damaged must not cost the rest: a fault at work leaves out what caused it, a connection or the step.
+ * One of another thread waits for the end.
+ */
 static void on_second_fault(int number)
 {
-	(void)number;
-	if (thread_id() == main_thread)
+	bool is_reporting = atomic_load(&done) && thread_id() == fault.cause.thread;
+
+	if (thread_id() != fault.main_thread && !is_reporting)
+		wait_for_ever();
+	if (!is_reporting) {
 		conn_rescue_skip();
+		leave_step();
+	}
 	set_action(number, SIG_DFL);
 	unblock(number);
 }
@@ -73,7 +125,7 @@ static void allow_second_faults(void)
 	}
 }
 
-/* Nothing here may take for ever: the default action of SIGALRM is to end the process. */
+/* The last resort, should the timer not do: the default action of SIGALRM is to end the process. */
 static void set_alarm(void)
 {
 	set_action(SIGALRM, SIG_DFL);
@@ -81,17 +133,35 @@ static void set_alarm(void)
 	alarm(ALARM_S); /* safe (signal-safety(7)) */
 }
 
-static void hand_over(void)
+/* The steps. */
+
+/* Before all else, so that a replacement starts meanwhile. */
+static void tell_master(void)
 {
 	char summary[FAULT_SUMMARY_MAX];
 
-	set_alarm();
-	allow_second_faults();
-	fault_summary(&cause, engine, summary);
-	/* First of all, so that a replacement starts meanwhile.  A sendmsg, which is safe. */
-	ipc_send(engine->args->ipc, IPC_FAULT, summary, NULL, 0);
-	conn_rescue_all(engine, cause.is_hang ? 504 : 500);
-	atomic_store(&handed_over, true);
+	fault_summary(&fault.cause, fault.engine, summary);
+	ipc_send(fault.engine->args->ipc, IPC_FAULT, summary, NULL, 0); /* safe: a sendmsg */
+}
+
+static void hand_over(void)
+{
+	conn_rescue_all(fault.engine, &fault.cause);
+}
+
+static void report(void)
+{
+	fault_report(&fault.cause, fault.engine, fault.context);
+}
+
+static void attempt(void (*step)(void))
+{
+	if (sigsetjmp(fault.next_step, 1) == 0) {
+		fault.can_jump = true;
+		set_timer(STEP_MS);
+		step();
+	}
+	fault.can_jump = false;
 }
 
 /* By the original signal: a fault comes again when its instruction does, with code and address in the core. */
@@ -99,90 +169,169 @@ static void die(void)
 {
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		set_action(signals[i], SIG_DFL);
-	unblock(cause.signal);
-	if (cause.code <= 0) /* sent by somebody: send it again */
-		syscall(SYS_tgkill, getpid(), thread_id(), cause.signal);
+	unblock(fault.cause.signal);
+	if (fault.cause.code <= 0) /* sent by somebody: send it again */
+		syscall(SYS_tgkill, getpid(), thread_id(), fault.cause.signal);
 }
 
+/* The main thread's work.  Returns when its own instruction is to fault again. */
 static void finish(void *context)
 {
-	hand_over();
-	fault_report(&cause, engine, context);
+	if (atomic_exchange(&begun, true))
+		return;
+	fault.context = context;
+	set_alarm();
+	allow_second_faults();
+	unblock(FAULT_SIGNAL);
+	attempt(tell_master);
+	attempt(hand_over);
+	attempt(conn_rescue_end);
+	attempt(report);
+	set_timer(0);
+	atomic_store(&done, true);
+	if (fault.cause.thread != fault.main_thread)
+		wait_for_ever(); /* until the thread that faulted dies, and all of us with it */
 	die();
 }
 
-/* Another thread has faulted: it sleeps, while the main one, wherever it is, does the work. */
-static void pass_to_main_thread(void)
+void fault_now(void)
+{
+	finish(NULL);
+}
+
+/* The main thread is sound: it works at the end of its turn, or after a while wherever it is. */
+static void finish_soon(void)
+{
+	fault.engine->fault_due = 1;
+	set_timer(GRACE_MS);
+	if (!fault.has_timer)
+		finish(NULL);
+}
+
+/* Another thread has faulted: it sleeps while the main one does the work. */
+static void pass_to_main_thread(void *context)
 {
 	struct timespec pause = {0, 1000000};
 
-	syscall(SYS_tgkill, getpid(), main_thread, FAULT_SIGNAL);
-	for (int i = 0; i < WAIT_MS && !atomic_load(&handed_over); i++)
+	fault_report_thread(&fault.cause, context);
+	fault.engine->fault_due = 1;
+	syscall(SYS_tgkill, fault.process, fault.main_thread, FAULT_SIGNAL);
+	for (int i = 0; i < WAIT_MS && !atomic_load(&done); i++)
 		nanosleep(&pause, NULL); /* a bare system call */
+	fault_report_backtrace(context);
 	die();
+}
+
+/* Not the first fault of the process. */
+static void on_later_fault(int number)
+{
+	if (thread_id() != fault.main_thread)
+		wait_for_ever();
+	set_action(number, SIG_DFL); /* abort() comes again when its handler returns */
+	unblock(number);
+}
+
+static bool is_from_outside(const siginfo_t *info)
+{
+	return info->si_code <= 0 && info->si_pid != fault.process;
+}
+
+static struct fault_cause cause_of(int number, const siginfo_t *info)
+{
+	struct fault_cause cause = {.signal = number, .code = info->si_code, .thread = thread_id()};
+
+	if (info->si_code > 0)
+		cause.address = info->si_addr;
+	else
+		cause.sender = info->si_pid;
+	return cause;
 }
 
 static void on_fault(int number, siginfo_t *info, void *context)
 {
-	if (atomic_flag_test_and_set(&taken)) {
-		/* abort() comes again when its handler returns; another thread's fault waits for the end. */
-		if (thread_id() == main_thread || atomic_load(&handed_over)) {
-			set_action(number, SIG_DFL);
-			unblock(number);
-			return;
-		}
-		for (;;)
-			pause();
+	bool is_main = thread_id() == fault.main_thread;
+	bool is_first = !atomic_flag_test_and_set(&taken);
+
+	if (getpid() != fault.process) { /* a child that a handler forked: nothing here is its own */
+		set_action(number, SIG_DFL);
+		return;
 	}
-	cause = (struct fault_cause){.signal = number, .code = info->si_code, .thread = thread_id()};
-	cause.address = info->si_code > 0 ? info->si_addr : NULL;
-	cause.sender = info->si_code <= 0 ? info->si_pid : 0;
-	if (cause.thread == main_thread) {
+	/* What waits for the end of a turn gives way to a fault in that turn. */
+	if (!is_first && !(is_main && !atomic_load(&begun))) {
+		on_later_fault(number);
+		return;
+	}
+	fault.cause = cause_of(number, info);
+	if (!is_main)
+		pass_to_main_thread(context);
+	else if (is_first && is_from_outside(info))
+		finish_soon();
+	else
 		finish(context);
-	} else {
-		fault_report_thread(&cause, context);
-		pass_to_main_thread();
-	}
 }
 
-/* From the master: a handler has not returned.  From another thread: it has faulted. */
+/* The time is over: of the turn that was to be ended, or of the step at work. */
+static void on_time(void *context)
+{
+	if (atomic_load(&begun))
+		leave_step();
+	else if (fault.engine->fault_due)
+		finish(context);
+}
+
+/* From the timer; from the master: a handler has not returned; from another thread: it has faulted. */
 static void on_fault_signal(int number, siginfo_t *info, void *context)
 {
-	struct scoreboard_slot *slot = engine->slot;
+	struct scoreboard_slot *slot = fault.engine->slot;
 
-	(void)number, (void)info;
-	if (cause.thread && cause.thread != main_thread) {
-		hand_over();
-		fault_report(&cause, engine, NULL);
-		for (;;)
-			pause(); /* until the thread that faulted dies, and all of us with it */
+	(void)number;
+	if (info->si_code == SI_TIMER) {
+		on_time(context);
+		return;
+	}
+	if (fault.engine->fault_due) {
+		finish_soon();
+		return;
 	}
 	/* It may have returned meanwhile. */
 	if (atomic_load(&slot->hang_turn) != atomic_load(&slot->turn) ||
 	    atomic_flag_test_and_set(&taken))
 		return;
-	cause = (struct fault_cause){.signal = SIGABRT, .thread = main_thread, .is_hang = true};
+	fault.cause = (struct fault_cause){
+		.signal = SIGABRT, .thread = fault.main_thread, .is_hang = true};
 	finish(context);
 }
 
 static int install(int number, void (*handler)(int, siginfo_t *, void *))
 {
-	struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+	struct sigaction action = {.sa_sigaction = handler,
+				   .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
 
 	sigfillset(&action.sa_mask);
 	return sigaction(number, &action, NULL);
 }
 
-int fault_install(struct engine *owner)
+static bool open_timer(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = FAULT_SIGNAL};
+
+	event.sigev_notify_thread_id = fault.main_thread;
+	return timer_create(CLOCK_MONOTONIC, &event, &fault.timer) == 0;
+}
+
+int fault_install(struct engine *engine)
 {
 	void *frames[4];
 	stack_t stack = {.ss_size = STACK_SIZE};
 
-	engine = owner;
-	main_thread = thread_id();
+	fault.engine = engine;
+	fault.process = getpid();
+	fault.main_thread = engine->thread = thread_id();
+	fault.has_timer = open_timer();
 	stack.ss_sp = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (stack.ss_sp == MAP_FAILED || sigaltstack(&stack, NULL) < 0)
 		return -1;
+	threads_guard();
 	backtrace(frames, 4); /* loads what it needs now: later it must not allocate */
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (install(signals[i], on_fault) < 0)

@@ -4,7 +4,8 @@
  * all connections over to other workers, reports, and dies by the signal that it got.
  *
  * The work is done in the signal handler, on a stack of its own, with async-signal-safe calls only.  A fault in
- * another thread is passed on to the main one, whose memory the connections are.
+ * another thread, and a signal from outside, find the main thread sound: it first ends the turn of the loop that it is
+ * at, if that does not take long, so that no request is cut in two.
  */
 #ifndef FAULT_H
 #define FAULT_H
@@ -18,5 +19,8 @@ struct engine;
 
 /* Installs the handlers for the calling process, whose main thread this is.  -1 with errno. */
 int fault_install(struct engine *engine);
+
+/* At the end of a turn in which engine->fault_due was set.  Does not return. */
+void fault_now(void);
 
 #endif

@@ -17,7 +17,13 @@
 #include "request.h"
 #include "route.h"
 
-enum { FRAMES_MAX = 48, TARGET_SHOWN = 200, LINE = 1024 };
+enum {
+	FRAMES_MAX = 48,
+	TARGET_SHOWN = 200,
+	BODY_SHOWN = 4096, /* of a body, in lines of so many octets: */
+	BODY_LINE = 512,
+	LINE = 3072,
+};
 
 /* Text that is put together without the C library's formatting, which may allocate. */
 struct text {
@@ -57,6 +63,18 @@ static void put_escaped(struct text *text, const char *from, size_t len)
 		put(text, from[i] > ' ' && from[i] < 127 ? &from[i] : "?", 1);
 }
 
+/* As it is, or as \xNN. */
+static void put_octet(struct text *text, char octet)
+{
+	static const char hex[] = "0123456789abcdef";
+	const char escaped[] = {'\\', 'x', hex[(unsigned char)octet >> 4], hex[octet & 15]};
+
+	if (octet >= ' ' && octet < 127 && octet != '\\')
+		put(text, &octet, 1);
+	else
+		put(text, escaped, sizeof escaped);
+}
+
 static const char *signal_name(int number)
 {
 	static const struct {
@@ -90,16 +108,30 @@ static void put_request(struct text *text, const struct request *request)
 static void put_cause(struct text *text, const struct fault_cause *cause)
 {
 	if (cause->is_hang) {
-		put_string(text, "did not return in time");
+		put_string(text, "hang");
 		return;
 	}
 	put_string(text, signal_name(cause->signal));
-	if (cause->sender) {
+	if (cause->sender && cause->sender != getpid()) {
 		put_string(text, " sent by process ");
 		put_number(text, (uint64_t)cause->sender, 10);
-	} else {
+	} else if (cause->code > 0 && cause->code != SI_KERNEL) {
 		put_string(text, " at ");
 		put_number(text, (uint64_t)(uintptr_t)cause->address, 16);
+	}
+}
+
+/* The request whose handler the main thread was in; that of another thread is not known. */
+static void put_place(struct text *text, const struct fault_cause *cause,
+		      const struct engine *engine)
+{
+	if (cause->thread != engine->thread) {
+		put_string(text, " in thread ");
+		put_number(text, (uint64_t)cause->thread, 10);
+	} else if (engine->running) {
+		put_request(text, engine->running);
+	} else if (cause->is_hang) {
+		put_string(text, " in a callback of a handler");
 	}
 }
 
@@ -109,25 +141,22 @@ void fault_summary(const struct fault_cause *cause, const struct engine *engine,
 	struct text text = {out, out + FAULT_SUMMARY_MAX - 1};
 
 	put_cause(&text, cause);
-	if (engine->running)
-		put_request(&text, engine->running);
+	put_place(&text, cause, engine);
 	*text.at = '\0';
-}
-
-static void log_text(struct text *text, char *start)
-{
-	put(text, "\n", 1);
-	log_write(log_fd(), start, (size_t)(text->at - start));
 }
 
 static struct text begin_line(char line[LINE])
 {
 	struct text text = {line, line + LINE - 1};
 
-	put_string(&text, "whitecap worker ");
-	put_number(&text, (uint64_t)getpid(), 10);
-	put_string(&text, " fault: ");
+	put_string(&text, "fault: ");
 	return text;
+}
+
+static void end_line(struct text *text, const char *line)
+{
+	*text->at = '\0';
+	log_text(LOG_ERROR, line); /* safe: memory of its own, clock_gettime and a write */
 }
 
 static void log_registers(void *context)
@@ -140,7 +169,7 @@ static void log_registers(void *context)
 			 {REG_RBX, "rbx"}, {REG_RCX, "rcx"}, {REG_RDX, "rdx"}, {REG_RSI, "rsi"},
 			 {REG_RDI, "rdi"}, {REG_R8, "r8"},   {REG_R9, "r9"},   {REG_R10, "r10"},
 			 {REG_R11, "r11"}, {REG_R12, "r12"}, {REG_R13, "r13"}, {REG_R14, "r14"},
-			 {REG_R15, "r15"}};
+			 {REG_R15, "r15"}, {REG_EFL, "eflags"}};
 	const ucontext_t *state = context;
 	char line[LINE];
 	struct text text = begin_line(line);
@@ -151,14 +180,50 @@ static void log_registers(void *context)
 		put_number(&text, (uint64_t)state->uc_mcontext.gregs[registers[i].index], 16);
 		put_string(&text, " ");
 	}
-	log_text(&text, line);
+	end_line(&text, line);
 #else
 	(void)context;
 #endif
 }
 
-/* object(function+offset), or object+offset where the function has no exported name. */
-static void log_frame(int number, void *address)
+/* Where the interrupted code was; NULL: not known on this machine. */
+static const void *interrupted_at(const void *context)
+{
+#ifdef __x86_64__
+	return (const void *)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+#else
+	(void)context;
+	return NULL;
+#endif
+}
+
+static const void *object_of(const void *address)
+{
+	Dl_info info;
+
+	return dladdr(address, &info) ? info.dli_fbase : NULL;
+}
+
+/*
+ * The name of an object's file.  The program's own would be its title, and a handler's that of the descriptor which it
+ * was loaded from.
+ */
+static const char *object_name(const struct engine *engine, const Dl_info *info)
+{
+	if (object_of((const void *)(uintptr_t)object_of) == info->dli_fbase)
+		return "whitecap";
+	for (size_t i = 0; engine->routes && i < routes_count(engine->routes); i++)
+		if (object_of(routes_at(engine->routes, i)->handler) == info->dli_fbase)
+			return engine->args->images[i].path;
+	return info->dli_fname;
+}
+
+/*
+ * "#1 0x7f... handler.so+0x1234 (function+0x12)".  What is not exported has no name here: the offset in the object is
+ * what addr2line wants.  dladdr() takes the loader's lock, which this thread may take again; another one's is waited
+ * for until the step's time is over.
+ */
+static void log_frame(const struct engine *engine, int number, void *address)
 {
 	char line[LINE];
 	struct text text = begin_line(line);
@@ -169,46 +234,70 @@ static void log_frame(int number, void *address)
 	put_string(&text, " ");
 	put_number(&text, (uint64_t)(uintptr_t)address, 16);
 	if (dladdr(address, &info) && info.dli_fname) {
-		const void *base = info.dli_sname ? info.dli_saddr : info.dli_fbase;
-
 		put_string(&text, " ");
-		put_string(&text, info.dli_fname);
-		put_string(&text, info.dli_sname ? " " : "");
-		put_string(&text, info.dli_sname ? info.dli_sname : "");
+		put_string(&text, object_name(engine, &info));
 		put_string(&text, "+");
-		put_number(&text, (uint64_t)((const char *)address - (const char *)base), 16);
+		put_number(&text, (uint64_t)((char *)address - (char *)info.dli_fbase), 16);
+		if (info.dli_sname) {
+			put_string(&text, " (");
+			put_string(&text, info.dli_sname);
+			put_string(&text, "+");
+			put_number(&text, (uint64_t)((char *)address - (char *)info.dli_saddr), 16);
+			put_string(&text, ")");
+		}
 	}
-	log_text(&text, line);
+	end_line(&text, line);
 }
 
-static void log_backtrace(void)
+/* From the interrupted code on: what is above it is this report.  backtrace() was called at the start, and needs no memory now. */
+static void log_backtrace(const struct engine *engine, const void *context)
 {
 	void *frames[FRAMES_MAX];
-	int count = backtrace(frames, FRAMES_MAX);
+	int count = backtrace(frames, FRAMES_MAX), first = 0;
 
-	for (int i = 0; i < count; i++)
-		log_frame(i, frames[i]);
+	for (int i = 0; i < count && first == 0; i++)
+		if (frames[i] == interrupted_at(context))
+			first = i;
+	for (int i = first; i < count; i++)
+		log_frame(engine, i - first, frames[i]);
 }
 
-/* The registers first: backtrace() itself may fault, on a smashed stack. */
-static void log_state(void *context)
+/* In lines of their own: a body may be longer than a line. */
+static void log_body(const struct request *request)
 {
-	if (context)
-		log_registers(context);
-	log_backtrace();
+	const char *body = request->buf + request->pos + request->http.head_len;
+	size_t len = request->http.body_len < BODY_SHOWN ? (size_t)request->http.body_len : BODY_SHOWN;
+
+	for (size_t at = 0; at < len; at += BODY_LINE) {
+		char line[LINE];
+		struct text text = begin_line(line);
+
+		put_string(&text, "body: ");
+		for (size_t i = at; i < len && i < at + BODY_LINE; i++)
+			put_octet(&text, body[i]);
+		end_line(&text, line);
+	}
 }
+
+static const struct engine *reported;
 
 void fault_report(const struct fault_cause *cause, const struct engine *engine, void *context)
 {
 	char line[LINE];
 	struct text text = begin_line(line);
 
+	reported = engine;
+	if (cause->thread != engine->thread)
+		return;
 	put_cause(&text, cause);
-	if (engine->running)
-		put_request(&text, engine->running);
-	log_text(&text, line);
-	if (context)
-		log_state(context);
+	put_place(&text, cause, engine);
+	end_line(&text, line);
+	if (engine->running && engine->config->log_crash_body)
+		log_body(engine->running);
+	if (!context)
+		return;
+	log_registers(context); /* first: backtrace() itself may fault, on a smashed stack */
+	log_backtrace(engine, context);
 }
 
 void fault_report_thread(const struct fault_cause *cause, void *context)
@@ -216,8 +305,15 @@ void fault_report_thread(const struct fault_cause *cause, void *context)
 	char line[LINE];
 	struct text text = begin_line(line);
 
-	put_string(&text, "in thread ");
+	put_cause(&text, cause);
+	put_string(&text, " in thread ");
 	put_number(&text, (uint64_t)cause->thread, 10);
-	log_text(&text, line);
+	end_line(&text, line);
 	log_registers(context);
+}
+
+void fault_report_backtrace(void *context)
+{
+	if (reported)
+		log_backtrace(reported, context);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The crash report: what happened, where, in whose handler, on which request.  Called in signal handlers. */
+/*
+ * The crash report: what happened, where, in whose handler, on which request.  Called in signal handlers: nothing here
+ * allocates or takes a lock, but for what backtrace() and dladdr() do (see there).
+ */
 #ifndef FAULT_REPORT_H
 #define FAULT_REPORT_H
 
@@ -22,10 +25,14 @@ struct fault_cause {
 void fault_summary(const struct fault_cause *cause, const struct engine *engine,
 		   char out[FAULT_SUMMARY_MAX]);
 
-/* Logs registers and backtrace; `context` is the signal handler's third argument, NULL: none. */
+/*
+ * Logs the summary, registers and backtrace; `context` is the signal handler's third argument, NULL: none.  A fault in
+ * another thread has logged its registers already, and logs its backtrace itself.
+ */
 void fault_report(const struct fault_cause *cause, const struct engine *engine, void *context);
 
-/* The same for a thread that is not the main one, before the main one hands over. */
+/* For a thread that is not the main one: before the main one hands over, and after it. */
 void fault_report_thread(const struct fault_cause *cause, void *context);
+void fault_report_backtrace(void *context);
 
 #endif

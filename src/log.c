@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "calendar.h"
+
 /* PIPE_BUF: a pipe takes a line of this length whole or not at all, whoever else writes to it. */
 enum { LINE_MAX_OCTETS = 4096 };
 
@@ -190,39 +192,57 @@ uint64_t log_dropped(void)
 	return atomic_load_explicit(&state.dropped, memory_order_relaxed);
 }
 
-/*
- * Year, month and day of a day since 1970, by Howard Hinnant's civil_from_days: gmtime_r() reads
- * TZ and takes a lock, so a fault handler could not log.
- */
-static void civil_from_days(long days, long *year, long *month, long *day)
+static char *put_text(char *out, const char *text)
 {
-	long z = days + 719468, era = z / 146097, doe = z - era * 146097;
-	long yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-	long doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153;
+	size_t len = strlen(text);
 
-	*day = doy - (153 * mp + 2) / 5 + 1;
-	*month = mp < 10 ? mp + 3 : mp - 9;
-	*year = yoe + era * 400 + (*month <= 2);
+	memcpy(out, text, len);
+	return out + len;
 }
 
-static size_t put_prefix(char *out, size_t size, enum log_level level)
+/* At least so many digits, then a separator. */
+static char *put_number(char *out, uint64_t value, unsigned width, char end)
+{
+	char digits[20];
+	unsigned count = 0;
+
+	do
+		digits[count++] = (char)('0' + value % 10);
+	while ((value /= 10) || count < width);
+	while (count > 0)
+		*out++ = digits[--count];
+	*out++ = end;
+	return out;
+}
+
+/* Without the C library's formatting: for fault handlers. */
+static size_t put_prefix(char *out, enum log_level level)
 {
 	static const char *const words[] = {
-		[LOG_ERROR] = "error", [LOG_WARN] = "warn",
-		[LOG_INFO] = "info", [LOG_DEBUG] = "debug",
+		[LOG_ERROR] = "error ", [LOG_WARN] = "warn ",
+		[LOG_INFO] = "info ", [LOG_DEBUG] = "debug ",
 	};
 	struct timespec now;
-	long year, month, day, second;
-	int len;
+	struct calendar_day date;
+	uint64_t second;
+	char *start = out;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	civil_from_days(now.tv_sec / 86400, &year, &month, &day);
-	second = now.tv_sec % 86400;
-	len = snprintf(out, size, "%04ld-%02ld-%02ldT%02ld:%02ld:%02ld.%03ldZ %ld %s %s%s", year,
-		       month, day, second / 3600, second / 60 % 60, second % 60,
-		       now.tv_nsec / 1000000, (long)getpid(), words[level], state.role,
-		       state.role[0] != '\0' ? ": " : "");
-	return (size_t)len;
+	date = calendar_day((uint64_t)now.tv_sec / 86400);
+	second = (uint64_t)now.tv_sec % 86400;
+	out = put_number(out, date.year, 4, '-');
+	out = put_number(out, date.month, 2, '-');
+	out = put_number(out, date.day, 2, 'T');
+	out = put_number(out, second / 3600, 2, ':');
+	out = put_number(out, second / 60 % 60, 2, ':');
+	out = put_number(out, second % 60, 2, '.');
+	out = put_number(out, (uint64_t)now.tv_nsec / 1000000, 3, 'Z');
+	*out++ = ' ';
+	out = put_number(out, (uint64_t)getpid(), 1, ' ');
+	out = put_text(out, words[level]);
+	out = put_text(out, state.role);
+	out = put_text(out, state.role[0] != '\0' ? ": " : "");
+	return (size_t)(out - start);
 }
 
 /* Octets of the UTF-8 character at s that may be shown as it is; 0: there is none. */
@@ -293,21 +313,29 @@ static size_t put_escaped(char *out, size_t len, size_t size, const char *s)
 	return len;
 }
 
-void log_vline(enum log_level level, const char *format, va_list args)
+void log_text(enum log_level level, const char *text)
 {
-	char message[LINE_MAX_OCTETS], line[LINE_MAX_OCTETS];
+	char line[LINE_MAX_OCTETS];
 	int error = errno;
 	size_t len;
 
 	if (level > state.level)
 		return;
-	len = put_prefix(line, sizeof(line), level);
-	errno = error; /* for %m */
-	vsnprintf(message, sizeof(message), format, args);
-	len = put_escaped(line, len, sizeof(line) - 1, message);
+	len = put_prefix(line, level);
+	len = put_escaped(line, len, sizeof(line) - 1, text);
 	line[len++] = '\n';
 	put(&state.log, line, len);
 	errno = error;
+}
+
+void log_vline(enum log_level level, const char *format, va_list args)
+{
+	char message[LINE_MAX_OCTETS];
+
+	if (level > state.level)
+		return;
+	vsnprintf(message, sizeof(message), format, args);
+	log_text(level, message);
 }
 
 void log_line(enum log_level level, const char *format, ...)

@@ -46,6 +46,9 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 void log_vline(enum log_level level, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 
+/* The same from a ready text.  Async-signal-safe. */
+void log_text(enum log_level level, const char *text);
+
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)

@@ -200,10 +200,7 @@ int request_copy_rest(struct request *to, const struct request *from)
 
 bool request_is_known(const struct request_pool *pool, const struct request *request)
 {
-	for (uint32_t i = 0; i < pool->count; i++)
-		if (pool->table[i] == request)
-			return true;
-	return false;
+	return request->index < pool->count && pool->table[request->index] == request;
 }
 
 struct wc_request *request_ticket(struct request *request)

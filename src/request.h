@@ -108,7 +108,7 @@ void request_end(struct request *request, enum request_end how);
 /* Copies the octets behind `from`, and how far they were parsed, into an empty request. -1: no memory. */
 int request_copy_rest(struct request *to, const struct request *from);
 
-/* Whether that is a request of the pool.  Looks at no memory but the pool's. */
+/* Whether that is a request of the pool.  Async-signal-safe, but for a fault where the pointer leads nowhere. */
 bool request_is_known(const struct request_pool *pool, const struct request *request);
 
 struct wc_request *request_ticket(struct request *request);

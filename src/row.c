@@ -144,6 +144,7 @@ static void spawn(struct row *row)
 	clear_slot(row);
 	atomic_store(&slot_of(row)->used, 1);
 	row->was_ready = false;
+	row->fault[0] = '\0';
 	row->started_ns = now_ns();
 	row->pid = launch_child(row, pair[1]);
 	close(pair[1]);
@@ -286,6 +287,9 @@ static void on_text(struct row *row, const struct ipc_message *message)
 	else
 		snprintf(reason, sizeof reason, "%s (%d): %.*s", row_name(row), (int)row->pid,
 			 IPC_TEXT_MAX - 64, message->text);
+	if (message->type == IPC_FAULT)
+		snprintf(row->fault, sizeof row->fault, "%.*s", SCOREBOARD_EXIT_MAX - 64,
+			 message->text);
 	if (events[message->type].event == SLOT_FAULT && row_serves(row))
 		log_error("%s", reason);
 	if (message->type == IPC_RECYCLE)
@@ -363,7 +367,8 @@ static void note_last_exit(struct row *row, int status, const char *how)
 
 	if (asked && !is_crash(status))
 		return;
-	snprintf(history->last_exit, sizeof history->last_exit, "%s", how);
+	snprintf(history->last_exit, sizeof history->last_exit, "%.60s%s%.*s", how,
+		 row->fault[0] ? ": " : "", SCOREBOARD_EXIT_MAX - 64, row->fault);
 	publish_history(row->rows, row->number);
 }
 

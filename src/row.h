@@ -37,6 +37,7 @@ struct row {
 	pid_t pid;                     /* 0: no process */
 	int ipc;
 	uint64_t started_ns;           /* CLOCK_MONOTONIC */
+	char fault[SCOREBOARD_EXIT_MAX]; /* what it said when it crashed */
 	struct ev_io on_message;
 	struct ev_timer timer;
 };
@@ -44,7 +45,7 @@ struct row {
 /* What is shown of a worker's past, by its number: it goes with the number from row to row. */
 struct row_history {
 	uint64_t restarts;
-	char last_exit[128];
+	char last_exit[SCOREBOARD_EXIT_MAX];
 };
 
 struct rows {

@@ -23,6 +23,7 @@ enum {
 	SCOREBOARD_ROUTES = 96,         /* of all generations that live, and of past ones as far as there is room */
 	SCOREBOARD_LISTENERS = 96,      /* the same */
 	SCOREBOARD_USER_COUNTERS = 64,  /* handlers' own, per slot */
+	SCOREBOARD_EXIT_MAX = 384,      /* what is told of a process's end, with the NUL */
 	SCOREBOARD_NAME_MAX = 32,       /* with the NUL */
 };
 
@@ -81,7 +82,7 @@ struct scoreboard_slot {
 	_Atomic uint64_t restarts;            /* of the worker with that number */
 	_Atomic uint64_t hang_turn;           /* the turn that it was told to give up */
 	_Atomic uint32_t used;                /* 1: there was a process; until then all else is zero */
-	char last_exit[128];                  /* text, empty: none; the master writes it between two processes */
+	char last_exit[SCOREBOARD_EXIT_MAX];  /* text, empty: none; the master writes it between two processes */
 
 	/* Written by the process. */
 	_Alignas(64) _Atomic uint64_t active; /* connections open (gauge); the master clears it after a death */

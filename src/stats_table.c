@@ -12,7 +12,7 @@ struct table {
 	unsigned lines, limit; /* printed; 0: no limit */
 };
 
-enum { CELL_MAX = 128 };
+enum { CELL_MAX = 400 /* the end of a process has the longest */ };
 
 /* A member by its path: "responses.2xx". */
 static const json_t *at(const json_t *json, const char *path)

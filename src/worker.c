@@ -103,6 +103,8 @@ static void on_turn(struct ev_loop *loop)
 	latency_end_turn(&engine->latency);
 	if (engine->turn_limit_ms)
 		scoreboard_add(&engine->slot->turn, 1);
+	if (engine->fault_due)
+		fault_now();
 	if (engine->mode == ENGINE_SERVING) {
 		if (worker->balancer)
 			balancer_wake(worker->balancer);
