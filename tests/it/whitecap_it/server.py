@@ -17,6 +17,7 @@ LISTENING = re.compile(r"listening on (\S+)")
 SERVING = re.compile(r"serving: (\d+) workers?, generation (\d+)")
 LINE = re.compile(r"^\S+Z \d+ (error|warn|info|debug) ")
 SANITIZER = re.compile(r"AddressSanitizer|LeakSanitizer|UndefinedBehavior|runtime error:|Assertion .* failed")
+CRASHES = [r" fault: ", r"worker \d+ \(\d+\): (SIG|hang)"]
 DEFAULTS = {
     "workers": 1,
     "listen": ["127.0.0.1:0"],
@@ -79,7 +80,7 @@ class Server:
         self.path = os.path.join(self.folder, "whitecap.json")
         self.config = dict(DEFAULTS, handler_dir=build.handler_dir(), **{})
         self.config.update(config or {})
-        self.args, self.env, self.errors = list(args), env, list(errors)
+        self.args, self.env, self.errors = list(args), env, list(errors) + (CRASHES if crashes else [])
         self.check_fds, self.wrap, self.exit_code = fds, list(wrap), exit_code
         self.wait_ready, self.crashes = wait_ready, crashes
         self.binary = binary or build.binary()
