@@ -34,7 +34,7 @@ static void null(void)
 
 static void wild(void)
 {
-	*(volatile int *)0xdead0000beefull = 1;
+	*(volatile int *)0x1ead0000beefull = 1;
 }
 
 /* No canonical address: the kernel tells none. */
@@ -58,7 +58,7 @@ static void overflow(void)
 
 static void divide(void)
 {
-	zero = 1 / zero;
+	zero = 100 / zero;
 }
 
 static void illegal(void)

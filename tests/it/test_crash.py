@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: MIT
+"""A crash or a hang costs one request: every kind, everywhere, beside clients that check every octet."""
+import os
+import random
+import re
+import signal
+import time
+
+from move_client import Crowd
+from whitecap_it import Client, Server, Skip, build, get, pause, post, proc
+
+FAULTS = {"null": "SEGV", "wild": "SEGV", "wilder": "SEGV", "overflow": "SEGV", "divide": "FPE", "illegal": "ILL",
+          "abort": "ABRT", "assert": "ABRT", "double-free": "ABRT", "heap": "ABRT", "stack": "ABRT",
+          "malloc": "SEGV"}
+# Those that the sanitizer's allocator and its build of the handler make into something else.
+ALLOCATOR = ("double-free", "heap", "malloc")
+PLACES = ("handle", "callback", "timer", "signal", "thread", "deaf-thread")
+# All but clients with pending requests, who may be answered 500: see there.
+POPULATION = {"idle": 60, "busy": 4, "paced": 4, "half_head": 8, "half_body": 4, "half_large": 1, "half_chunked": 6,
+              "continued": 2, "slow": 1, "pipelining": 4, "trickling": 6}
+
+
+def crash_handler(replay=False):
+    flags = ["-fstack-protector-all", "-U_FORTIFY_SOURCE", "-pthread", "-DREPLAY=%d" % replay]
+    return build.compile_shared("crash.c", "crash-%d" % replay, flags)
+
+
+def crash_server(workers=1, routes=(), **options):
+    config = {"workers": workers, "stats": {"file": "stats.json"}, "routes": [
+        {"path": "/*", "handler": build.move_handler()},
+        {"path": "/c", "handler": crash_handler()},
+        {"path": "/r", "handler": crash_handler(True)}, *routes]}
+    config.update(options.pop("config", {}))
+    return Server(config, crashes=True, errors=[r"ended: killed by SIG(SEGV|BUS|FPE|ILL|ABRT)", "handler has not returned"],
+                  **options)
+
+
+def kinds():
+    return [k for k in FAULTS if not (build.sanitized() and k in ALLOCATOR)]
+
+
+def ended(s, since=0):
+    """How workers have ended, from the log."""
+    return [m.group(1) for m in s.log.find(r"worker \d+ \(\d+\) ended: killed by SIG(\w+)", since)]
+
+
+def stats(s):
+    """The statistics, written now."""
+    import json
+    path = os.path.join(s.folder, "stats.json")
+    if os.path.exists(path):
+        os.remove(path)
+    s.kill(signal.SIGUSR1)
+
+    def read():
+        try:
+            with open(path, encoding="utf-8") as f:
+                return json.load(f)
+        except (OSError, ValueError):
+            return None
+    return proc.wait_until(read, "stats file")
+
+
+def wait_replaced(s, count, workers):
+    """Until so many workers have ended, and all are there again."""
+    proc.wait_until(lambda: len(ended(s)) >= count and len(s.workers()) == workers,
+                    lambda: "%d ends, %d workers:\n%s" % (count, workers, s.log.tail()), 20)
+
+
+def culprit(s, query, seconds=15.0):
+    """A connection that crashes its worker: 500, and it stays open."""
+    with s.client(timeout=seconds) as c:
+        r = c.get("/c?" + query)
+        if query.endswith("@timer"):
+            assert r.text == "armed", r
+        else:
+            assert r.status == 500 and not r.closes, (query, r)
+        count = c.get("/c?x")
+        assert count.status == 200 and count.text == "ok", (query, count)
+
+
+def run_cells(workers, cells, **options):
+    with crash_server(workers, **options) as s:
+        with Crowd(s.address, **POPULATION) as crowd:
+            for n, query in enumerate(cells, 1):
+                since = len(s.log.lines)
+                culprit(s, query)
+                wait_replaced(s, n, workers)
+                kind = query.split("@")[0]
+                assert ended(s, since) == [FAULTS[kind]], (query, ended(s, since), s.log.tail())
+            report = crowd.finish()
+        report.check()
+        total = stats(s)["total"]
+        assert total["crash"] == len(cells) and total["lost"] == 0, total
+
+
+def test_every_fault_in_handle_with_one_worker():
+    run_cells(1, kinds())
+
+
+def test_every_fault_in_handle_with_four_workers():
+    run_cells(4, kinds())
+
+
+def test_every_fault_in_callbacks_and_timers():
+    run_cells(2, ["%s@%s" % (k, p) for k in kinds() for p in ("callback", "timer")])
+
+
+def test_every_fault_in_signal_handlers():
+    run_cells(2, [k + "@signal" for k in kinds()])
+
+
+def test_every_fault_in_threads():
+    run_cells(2, ["%s@%s" % (k, p) for k in kinds() for p in ("thread", "deaf-thread")])
+
+
+def test_many_threads_that_fault_at_the_same_time():
+    run_cells(1, ["null@threads", "overflow@threads", "abort@threads"])
+
+
+def test_threads_that_fault_while_the_main_one_is_held_up():
+    run_cells(1, ["null@sleeping", "null@locked", "overflow@locked"] +
+              ([] if build.sanitized() else ["malloc@sleeping"]))
+
+
+def test_children_of_handlers_crash_for_themselves():
+    with crash_server(1) as s, s.client() as c:
+        worker = s.worker
+        for query in ("null@child", "abort@child", "null@exec"):
+            r = c.get("/c?" + query)
+            assert r.text == "child %d" % (signal.SIGABRT if "abort" in query else signal.SIGSEGV), (query, r)
+        assert s.worker == worker and stats(s)["total"]["crash"] == 0
+
+
+def test_pipelined_answers_before_the_crash_go_out_and_what_is_behind_it_goes_on():
+    with crash_server(1) as s, s.client() as c:
+        requests = [get("/c?x"), post("/echo?1", b"body"), get("/c?null"), get("/c?y"), post("/echo?2", b"more" * 5000)]
+        data = b"".join(requests)
+        c.send(data[:-100])
+        answers = [c.receive() for _ in range(4)]
+        assert [r.status for r in answers] == [200, 200, 500, 200], answers
+        assert answers[1].text == "v1 1\nbody"
+        # What was begun has its full time from now on.
+        pause(0.2)
+        assert c.ask(data[-100:]).text == "v1 2\n" + "more" * 5000
+        c.send(b"HEAD /c?null HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert c.receive(head=True).status == 500
+        c.send(b"GET /c?null HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        assert c.receive().headers["connection"] == "keep-alive"
+        r = c.get("/c?null", headers=[("Connection", "close")])
+        assert r.status == 500 and r.closes
+        c.expect_closed()
+
+
+def ran(s, what):
+    return len(s.log.find(r"ran pend=\d+ %s$" % re.escape(what)))
+
+
+def test_pending_requests_are_answered_500_or_run_again():
+    with crash_server(1) as s:
+        plain, again, chunked, last = s.client(), s.client(), s.client(), s.client()
+        plain.send(post("/c?pend=1500", b"plain") + get("/c?behind"))
+        again.send(post("/r?pend=1500", b"again") + get("/c?behind"))
+        chunked.send(b"POST /r?pend=1500 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                     b"3;x=y\r\nchu\r\n4\r\nnked\r\n0\r\nTrailer: x\r\n\r\n" + get("/c?behind"))
+        last.send(post("/r?pend=1500", b"last", headers=[("Connection", "close")]))
+        for what in ("plain", "again", "chunked", "last"):
+            s.log.wait("ran pend=1500 %s$" % what)
+        culprit(s, "null")
+        assert plain.receive().status == 500 and plain.receive().text == "ok"
+        for c, what in ((again, "again"), (chunked, "chunked"), (last, "last")):
+            assert c.receive().text == "later", what
+            assert ran(s, what) == 2, s.log.tail()
+        assert again.receive().text == "ok" and chunked.receive().text == "ok"
+        last.expect_closed()
+        # Once only: the second crash ends it.
+        again.send(post("/r?pend=1500", b"twice"))
+        s.log.wait("ran pend=1500 twice$")
+        culprit(s, "null")
+        s.log.wait("ran pend=1500 twice$", count=2)
+        culprit(s, "null")
+        assert again.receive().status == 500 and ran(s, "twice") == 2
+        # Never the culprit.
+        assert again.get("/r?null").status == 500
+        wait_replaced(s, 4, 1)
+        assert stats(s)["total"]["lost"] == 0
+
+
+def test_a_request_that_crashes_when_it_is_run_again_takes_no_others_along():
+    """They came in the same message of the exchange."""
+    with crash_server(1) as s:
+        with Crowd(s.address, idle=60, half_body=4) as crowd, s.client() as c:
+            c.send(get("/r?null@callback"))
+            assert c.receive().status == 500
+            report = crowd.finish()
+        report.check()
+        assert len(ended(s)) == 2 and stats(s)["total"]["lost"] == 0
+
+
+def test_response_half_sent_when_another_one_crashes_goes_on():
+    with crash_server(1) as s:
+        with Crowd(s.address, slow=3, dribbling=3) as crowd:
+            for _ in range(3):
+                culprit(s, "null")
+            report = crowd.finish()
+        report.check()
+
+
+def test_signals_from_outside_cut_no_request():
+    """At random moments under load."""
+    rng = random.Random(7)
+    with crash_server(2, config={"access_log": None}) as s:
+        with Crowd(s.address, idle=50, busy=24, pipelining=4, trickling=4, half_body=4) as crowd:
+            for n in range(1, 31 if not build.sanitized() else 9):
+                pause(rng.uniform(0, 0.05))
+                number = rng.choice([signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS])
+                proc.kill_quietly(rng.choice(s.workers()), number)
+                wait_replaced(s, n, 2)
+            report = crowd.finish()
+        report.check()
+        assert stats(s)["total"]["lost"] == 0
+
+
+def test_signal_from_outside_shows_where_a_handler_hangs():
+    with crash_server(1) as s, s.client() as c:
+        c.send(get("/c?sleep"))
+        c.expect_silence(0.1)
+        os.kill(s.worker, signal.SIGABRT)
+        assert c.receive().status == 500
+        s.log.wait(r"fault: SIGABRT sent by process %d in handler crash" % os.getpid())
+        s.log.wait(r"fault: #0 ")
+
+
+# Hangs.
+
+def test_hangs_are_answered_504():
+    with crash_server(2, config={"timeouts": {"handler": "200ms"}}) as s:
+        with Crowd(s.address, **dict(POPULATION, busy=0, idle=20)) as crowd:
+            for n, query in enumerate(("loop", "sleep", "read", "lock", "loop@signal", "sleep@callback"), 1):
+                with s.client() as c:
+                    start = time.monotonic()
+                    c.send(get("/c?" + query))
+                    r = c.receive()
+                    took = time.monotonic() - start
+                    # A pending one's own time may be over first.
+                    assert r.status in ((504,) if "callback" not in query else (500, 504)), (query, r)
+                    assert 0.19 < took < 1.5 * proc.scale(), (query, took)
+                    assert c.get("/c?x").status == 200
+                wait_replaced(s, n, 2)
+            report = crowd.finish()
+        report.check()
+        total = stats(s)["total"]
+        assert total["hang"] == 6 and total["lost"] == 0 and ended(s) == ["ABRT"] * 6, total
+
+
+def test_route_has_its_own_time():
+    routes = [{"path": "/slow", "handler": crash_handler(), "timeout": "100ms"}]
+    with crash_server(1, routes) as s, s.client() as c:
+        assert c.get("/c?slow=400").status == 200
+        start = time.monotonic()
+        assert c.get("/slow?sleep").status == 504
+        assert time.monotonic() - start < 0.6 * proc.scale()
+        assert c.get("/slow?slow=50").status == 200
+
+
+def test_slow_handlers_that_finish_are_no_hang():
+    with crash_server(1, config={"timeouts": {"handler": "200ms"}}) as s, s.client() as c:
+        worker = s.worker
+        c.send(get("/c?slow=100") * 20)
+        assert [c.receive().status for _ in range(20)] == [200] * 20
+        assert s.worker == worker and stats(s)["total"]["hang"] == 0
+
+
+def test_hang_with_signals_blocked_is_killed_and_its_losses_counted():
+    with crash_server(1, config={"timeouts": {"handler": "100ms"}}, fds=True) as s:
+        s.errors.append("does not react: killed|ended: killed by SIGKILL")
+        others = [s.client() for _ in range(7)]
+        for c in others:
+            assert c.get("/c?x").status == 200
+        with s.client() as c:
+            c.send(get("/c?deaf"))
+            c.expect_closed(5, reset_allowed=True)
+        for c in others:
+            c.expect_closed(reset_allowed=True)
+        wait_replaced(s, 1, 1)
+        assert s.get("/c?x").status == 200
+        total = stats(s)["total"]
+        assert total["lost"] == 8 and total["hang"] == 1, total
+
+
+def test_killed_workers_are_replaced_at_once_and_their_losses_counted():
+    """SIGKILL, and what the OOM killer does."""
+    with crash_server(1) as s:
+        s.errors.append("ended: killed by SIGKILL")
+        lost = 0
+        for n, count in enumerate((5, 12), 1):
+            others = [s.client() for _ in range(count)]
+            for c in others:
+                assert c.get("/c?x").status == 200
+            lost += count
+            start = time.monotonic()
+            os.kill(s.worker, signal.SIGKILL)
+            for c in others:
+                c.expect_closed(reset_allowed=True)
+            with s.client() as c:
+                assert c.get("/c?x").status == 200
+                took = time.monotonic() - start
+            assert took < (0.1 if n == 1 else 0.3) * proc.scale() + 0.1, took
+            proc.wait_until(lambda: stats(s)["total"]["lost"] == lost, lambda: "%d lost: %s" % (lost, stats(s)["total"]))
+
+
+def test_fault_with_signals_blocked_is_seen_as_lost():
+    """The kernel ends such a process at once."""
+    with crash_server(1) as s:
+        with s.client() as c, s.client() as other:
+            assert other.get("/c?x").status == 200
+            c.send(get("/c?deaf-null"))
+            c.expect_closed(reset_allowed=True)
+            other.expect_closed(reset_allowed=True)
+        assert s.get("/c?x").status == 200
+        proc.wait_until(lambda: stats(s)["total"]["lost"] == 2, "2 lost")
+
+
+# Damage.
+
+def test_damaged_memory_never_hangs():
+    """Whatever was hit: no octet is wrong, the worker ends, and others serve."""
+    if build.sanitized():
+        raise Skip("the sanitizer's heap is none that can be scribbled over")
+    with crash_server(2) as s:
+        s.errors.append("a message of the exchange was not understood|ended: killed by SIG|not done at its deadline")
+        for n in range(1, 9):
+            clients = [s.client() for _ in range(100)]
+            for c in clients:
+                assert c.get("/c?x").status == 200
+            with s.client() as c:
+                c.send(get("/c?scribble"))
+                start = time.monotonic()
+                wait_replaced(s, n, 2)
+                assert time.monotonic() - start < 5
+            for c in clients:
+                try:
+                    c.send(get("/c?x"))
+                    assert c.receive(seconds=5).text == "ok"
+                except (ConnectionError, AssertionError) as e:
+                    assert "closed before" in str(e) or isinstance(e, ConnectionError), e
+                c.close()
+            assert s.get("/c?x").status == 200
+
+
+def test_the_same_crash_from_many_connections():
+    with crash_server(4) as s:
+        with Crowd(s.address, paced=40, idle=40) as crowd:
+            pause(1.0)
+            crash_from = time.monotonic()
+            attackers = [s.client() for _ in range(20)]
+            for c in attackers:
+                assert c.get("/c?null", seconds=15).status == 500
+            for c in attackers:
+                assert c.get("/c?x", seconds=15).status == 200
+            report = crowd.finish()
+        report.check()
+        assert len(ended(s)) == 20 and crash_from
+        assert stats(s)["total"]["lost"] == 0
+
+
+# The report.
+
+def test_report_tells_what_where_and_on_which_request():
+    with crash_server(1, config={"log": {"crash_body": True}}) as s:
+        with s.client() as c:
+            assert c.post("/c?null", b"a body\x00\n\\").status == 500
+        wait_replaced(s, 1, 1)
+        line = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \d+ error worker 0: fault: "
+        s.log.wait(line + r"SIGSEGV at 0x0 in handler crash \(route /c\), POST /c\?null$")
+        s.log.wait(line + r"body: a body\\x00\\x0a\\x5c$")
+        s.log.wait(line + "rip=0x.* rsp=0x")
+        s.log.wait(line + r"#0 0x[0-9a-f]+ %s\+0x[0-9a-f]+" % re.escape(crash_handler()))
+        s.log.wait(line + r"#\d+ 0x[0-9a-f]+ whitecap\+0x")
+        s.log.wait(r"worker 0 \(\d+\): SIGSEGV at 0x0 in handler crash \(route /c\), POST /c\?null$")
+        last = stats(s)["workers"][0]["last_exit"]
+        assert re.fullmatch(r"killed by SIGSEGV(, core dumped)?: "
+                            r"SIGSEGV at 0x0 in handler crash \(route /c\), POST /c\?null", last), last
+        address, = s.log.find(r"#0 0x[0-9a-f]+ (\S+)\+(0x[0-9a-f]+)")
+        assert names(address.group(1), address.group(2)) == "null"
+        s.write_config(log=None)
+        s.reload()
+        s.log.lines.clear()
+        with s.client() as c:
+            assert c.post("/c?wild", b"secret").status == 500
+        s.log.wait("SIGSEGV at 0x1ead0000beef in handler")
+        assert not s.log.find("secret")
+
+
+def names(path, offset):
+    """What addr2line makes of a place in the report."""
+    import subprocess
+    build.needs_program("addr2line")
+    return subprocess.run(["addr2line", "-f", "-e", path, offset], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout.split("\n")[0]
+
+
+def test_report_of_a_thread_names_it():
+    with crash_server(1) as s:
+        culprit(s, "null@thread")
+        wait_replaced(s, 1, 1)
+        s.log.wait(r"fault: SIGSEGV at 0x0 in thread \d+$")
+        s.log.wait(r"fault: #0 0x[0-9a-f]+ %s\+0x" % re.escape(crash_handler()))
+        assert re.search(r": SIGSEGV at 0x0 in thread \d+$", stats(s)["workers"][0]["last_exit"])
+
+
+def test_report_of_a_hang_shows_where():
+    with crash_server(1, config={"timeouts": {"handler": "100ms"}}) as s:
+        with s.client() as c:
+            assert c.get("/c?loop").status == 504
+        wait_replaced(s, 1, 1)
+        assert stats(s)["workers"][0]["last_exit"].endswith(": hang in handler crash (route /c), GET /c?loop")
+        s.log.wait(r"fault: #0 0x[0-9a-f]+ %s\+0x" % re.escape(crash_handler()))
