@@ -12,6 +12,7 @@
 #include "conn.h"
 #include "engine.h"
 #include "log.h"
+#include "probes.h"
 #include "stats.h"
 
 enum { ACCEPTS_AT_ONCE = 4, DESCRIPTORS_KEPT = 64 };
@@ -91,6 +92,7 @@ static void turn_away(struct acceptor *acceptor, int fd)
 {
 	close(fd);
 	engine_count(acceptor->engine, COUNTER_max_connections, 1);
+	PROBE(max_connections, fd);
 }
 
 static void pack_peer(struct conn_peer *peer, const struct sockaddr_storage *address)
@@ -131,6 +133,7 @@ static bool accept_failed(struct acceptor *acceptor, int error)
 	if (is_connections_own(error))
 		return true;
 	engine_count(acceptor->engine, COUNTER_accept_error, 1);
+	PROBE(accept_error, error);
 	log_warn("accept: %s; not accepting for %d ms", strerror(error),
 		 (int)(PAUSE_EXHAUSTED * 1000));
 	pause_for(acceptor, PAUSE_EXHAUSTED);

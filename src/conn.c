@@ -18,6 +18,7 @@
 #include "conn_slab.h"
 #include "engine.h"
 #include "log.h"
+#include "probes.h"
 #include "request.h"
 #include "respond.h"
 #include "route.h"
@@ -126,7 +127,11 @@ static void drop(struct conn *conn)
 
 static void conn_close(struct conn *conn)
 {
-	engine_count(conn->io.data, COUNTER_close, 1);
+	struct engine *engine = conn->io.data;
+
+	engine_count(engine, COUNTER_close, 1);
+	PROBE(close, conn->io.fd);
+	PROBE(stats, conn->io.fd, conn->served, engine->now_ns - conn->taken_ns);
 	drop(conn);
 }
 
@@ -159,6 +164,7 @@ static void send_failed(struct conn *conn)
 	struct engine *engine = conn->io.data;
 
 	engine_count(engine, COUNTER_send_error, 1);
+	PROBE(send_error, conn->io.fd, errno);
 	log_debug("send: %s", strerror(errno));
 	conn_close(conn);
 }
@@ -579,9 +585,11 @@ int conn_open(struct engine *engine, int fd, const struct conn_peer *peer, unsig
 	conn_init(conn, engine, fd);
 	conn->peer = *peer;
 	conn->listener = (uint16_t)listener;
+	conn->taken_ns = engine->now_ns;
 	watch(conn, EV_READ);
 	timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
 	engine_count(engine, COUNTER_accept, 1);
+	PROBE(accept, fd, listener);
 	return 0;
 }
 
@@ -596,6 +604,7 @@ struct conn *conn_take_over(struct engine *engine, int fd)
 	conn_init(conn, engine, fd);
 	gauge_add(&engine->slot->active, 1);
 	engine_count(engine, COUNTER_moved_in, 1);
+	PROBE(moved_in, fd);
 	return conn;
 }
 
@@ -656,6 +665,7 @@ void conn_on_keepalive_expired(struct timeout *timeout, void *data)
 	struct engine *engine = data;
 
 	engine_count(engine, COUNTER_timeout_keepalive, 1);
+	PROBE(timeout, PROBE_KEEPALIVE, conn_of_timeout(timeout)->io.fd);
 	retire(conn_of_timeout(timeout));
 }
 
@@ -666,6 +676,7 @@ void conn_on_request_expired(struct timeout *timeout, void *data)
 
 	timeout_stop(timeout);
 	engine_count(engine, COUNTER_timeout_request, 1);
+	PROBE(timeout, PROBE_REQUEST, conn->io.fd);
 	refuse(conn, conn->request, 408);
 	if (flush(conn, conn->request))
 		finish(conn);
@@ -682,6 +693,7 @@ void conn_on_handler_expired(struct timeout *timeout, void *data)
 
 	timeout_stop(timeout);
 	engine_count(engine, COUNTER_timeout_handler, 1);
+	PROBE(handler_timeout, conn->io.fd, route->path);
 	if (!request->cancel) { /* the handler keeps it; the connection goes on with a copy of the rest */
 		next = request_get(engine->pool, request->len - request->pos + 1);
 		if (!next || request_copy_rest(next, request) < 0) {
@@ -714,6 +726,7 @@ void conn_on_send_expired(struct timeout *timeout, void *data)
 		return;
 	}
 	engine_count(engine, COUNTER_timeout_send, 1);
+	PROBE(timeout, PROBE_SEND, conn->io.fd);
 	errno = ETIMEDOUT;
 	send_failed(conn);
 }

@@ -14,6 +14,7 @@
 #include "http_chunked.h"
 #include "log.h"
 #include "output.h"
+#include "probes.h"
 #include "request.h"
 
 /* Giving. */
@@ -118,6 +119,7 @@ static bool ship(struct engine *engine)
 	for (unsigned i = 0; i < shipment.batch.count; i++)
 		conn_forget(shipment.conns[i]);
 	engine_count(engine, COUNTER_moved_out, shipment.batch.count);
+	PROBE(moved_out, shipment.batch.count);
 	return true;
 }
 

@@ -19,6 +19,7 @@
 #include "engine.h"
 #include "fault_report.h"
 #include "ipc.h"
+#include "probes.h"
 #include "threads.h"
 
 enum {
@@ -140,6 +141,7 @@ static void tell_master(void)
 {
 	char summary[FAULT_SUMMARY_MAX];
 
+	PROBE(crash, fault.cause.signal);
 	fault_summary(&fault.cause, fault.engine, summary);
 	ipc_send(fault.engine->args->ipc, IPC_FAULT, summary, NULL, 0); /* safe: a sendmsg */
 }

@@ -75,11 +75,14 @@ static inline void latency_put(struct latency *latency, struct scoreboard_times 
 	latency->due[latency->due_count++].histogram = &times->latency;
 }
 
-/* A handler that was called at `ticks` has answered. */
-static inline void latency_handled(struct latency *latency, struct scoreboard_times *times,
-				   uint64_t ticks)
+/* A handler that was called at `ticks` has answered.  How long it took, in ns. */
+static inline uint64_t latency_handled(struct latency *latency, struct scoreboard_times *times,
+				       uint64_t ticks)
 {
-	histogram_record(&times->handler, ticks_to_ns(&latency->ticks, ticks, ticks_now()));
+	uint64_t ns = ticks_to_ns(&latency->ticks, ticks, ticks_now());
+
+	histogram_record(&times->handler, ns);
+	return ns;
 }
 
 #endif

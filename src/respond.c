@@ -10,6 +10,7 @@
 #include "engine.h"
 #include "http_response.h"
 #include "log.h"
+#include "probes.h"
 #include "request.h"
 #include "route.h"
 
@@ -111,8 +112,11 @@ static void log_mistake(const struct request *request)
 void respond(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
+	uint64_t handler_ns;
 
-	latency_handled(&engine->latency, request->route->times, request->handled_ticks);
+	handler_ns = latency_handled(&engine->latency, request->route->times, request->handled_ticks);
+	PROBE(request, conn->io.fd, request->route->path, handler_ns);
+	(void)handler_ns; /* where there are no probes */
 	if (request->arena.overflow && !request->mistake)
 		request->mistake = "needed more memory than wc_alloc() has";
 	if (!request->answer.status && !request->mistake)
@@ -140,6 +144,7 @@ static void decide_keep_alive(struct conn *conn, const struct request *request)
 		conn->closing = conn->linger = true;
 	if (limit && conn->served >= limit) {
 		engine_count(engine, COUNTER_max_keepalive, 1);
+		PROBE(max_keepalive, conn->io.fd, conn->served);
 		conn->closing = conn->linger = true;
 	}
 }

@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.request
 
-from whitecap_it import Client, Server, build, get, kit_route, needs_plain, needs_program, post, proc, request, run
+from whitecap_it import Client, Skip, Server, build, get, kit_route, needs_plain, needs_program, post, proc, request, run
 
 
 def free_port():
@@ -368,3 +368,16 @@ def test_every_field_is_described_in_the_manual():
     known = words | set(re.findall(r'"([a-z_]+)[."]', counters))
     missing = [f for f in families if f[9:] not in words and f[9:].replace("_total", "") not in known]
     assert not missing, missing
+
+
+def test_probes_are_in_the_binary_and_in_the_manual():
+    """The notes of the binary (readelf -n), as tracers read them."""
+    done = subprocess.run([needs_program("readelf"), "-n", build.binary()], stdout=subprocess.PIPE, text=True)
+    there = set(re.findall(r"Provider: whitecap\s+Name: (\w+)", done.stdout))
+    if not there:
+        raise Skip("built without sys/sdt.h")
+    with open(os.path.join(build.SOURCE, "man", "whitecap-stats.7")) as f:
+        described = set(re.findall(r"(?m)^\.It Fn (\w+)", f.read()))
+    assert there == described, there ^ described
+    assert {"accept", "accept_error", "close", "max_keepalive", "max_connections", "send_error", "timeout",
+            "handler_timeout", "stats", "moved_in", "moved_out", "crash"} <= there
