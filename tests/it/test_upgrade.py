@@ -152,7 +152,7 @@ def test_no_signal_is_lost_while_a_program_is_proven():
         s.kill(signal.SIGUSR2)
         s.log.wait("upgrade failed", seconds=20)
         s.log.wait("generation 2", seconds=20)
-        assert s.get("/?1").text == "v2 1\n"
+        proc.wait_until(lambda: s.get("/?1").text == "v2 1\n", "the new handler")
         s.log.wait("upgrade failed", count=2, seconds=30)
 
 
