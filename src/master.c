@@ -138,6 +138,8 @@ static void relieve(struct master *master)
 	struct generation *active = master->active;
 	bool relieved[SCOREBOARD_SLOTS] = {false}, coming[SCOREBOARD_SLOTS] = {false};
 
+	if (active->foreign) /* nobody takes its place before the reload */
+		return;
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		const struct row *row = &master->rows.row[i];
 

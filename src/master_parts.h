@@ -70,6 +70,9 @@ void master_stop(struct master *master, void (*end)(struct row *));
 /* master_reload.c: takes a reload that is wanted or on its way as far as it goes now. */
 void master_reload_advance(struct master *master);
 
+/* Counts one that is done, or one of either kind that failed, with its reason. */
+void master_note_reload(struct master *master, const char *error);
+
 /*
  * master_upgrade.c: begins one that is wanted, when nothing else is on its way; sees the end of its
  * proof; and has this process become the program, outside of the loop (false: there is nothing due).

@@ -57,7 +57,7 @@ static void fail_start(struct master *master, const char *why, enum master_exit 
 	master_stop(master, row_kill);
 }
 
-static void note_reload(struct master *master, const char *error)
+void master_note_reload(struct master *master, const char *error)
 {
 	struct master_status *status = &master->status;
 
@@ -76,7 +76,7 @@ static void fail(struct master *master, const char *why, enum master_exit code)
 		return;
 	}
 	each_line(why, log_reload_failed);
-	note_reload(master, why);
+	master_note_reload(master, why);
 	discard_next(master);
 	master_write_stats(master);
 }
@@ -196,7 +196,7 @@ static void commit(struct master *master)
 	master->status.state = MASTER_SERVING;
 	log_info("serving: %u workers, generation %u", new->workers, new->number);
 	if (old) {
-		note_reload(master, NULL);
+		master_note_reload(master, NULL);
 		log_info("reload done: generation %u", new->number);
 	}
 	master_apply_stats(master, new->config);

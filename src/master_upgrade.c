@@ -17,8 +17,11 @@
 #include "master_parts.h"
 #include "spawn.h"
 
-static void fail(const char *why)
+/* The program that runs does not notice. */
+static void fail(struct master *master, const char *why)
 {
+	master_note_reload(master, why);
+	master_write_stats(master);
 	for (size_t length; *why; why += length + (why[length] == '\n')) {
 		length = strcspn(why, "\n");
 		log_error("upgrade failed: %.*s", (int)length, why);
@@ -45,7 +48,7 @@ void master_upgrade_advance(struct master *master)
 	log_info("upgrade: proving %s", upgrade_program());
 	if (upgrade_check_start(&master->check, active->config->start_ms, master->rows.forget,
 				master->rows.data, &err) < 0)
-		fail(err.text);
+		fail(master, err.text);
 }
 
 /* The exec itself is for outside of the loop, where no callback is under way. */
@@ -57,7 +60,7 @@ void master_upgrade_reap(struct master *master)
 	if (!upgrade_check_reap(&master->check, &err) || master->stopping)
 		return;
 	if (err.count > 0) {
-		fail(err.text);
+		fail(master, err.text);
 		return;
 	}
 	master->upgrade_due = true;
@@ -180,13 +183,16 @@ static struct upgrade_state *leave(const struct master *master)
 static void become(struct master *master)
 {
 	struct upgrade_state *state = leave(master);
+	struct err err;
 
 	log_info("upgrade: %s takes over", upgrade_program());
 	if (!state)
 		errno = ENOMEM;
 	else
 		upgrade_execute(state);
-	log_error("upgrade failed: %s: %s", upgrade_program(), strerror(errno));
+	err_init(&err);
+	err_add(&err, "%s: %s", upgrade_program(), strerror(errno));
+	fail(master, err.text);
 	upgrade_state_free(state);
 }
 

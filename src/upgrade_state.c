@@ -128,12 +128,14 @@ static json_t *write_time(const struct timespec *time)
 
 static json_t *write_status(const struct master_status *status)
 {
-	return json_pack("{s:i, s:i, s:o, s:I, s:I, s:I, s:o, s:o}", "generation",
+	return json_pack("{s:i, s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "generation",
 			 (int)status->generation, "workers", (int)status->workers, "started",
 			 write_time(&status->started), "started_ns",
 			 (json_int_t)status->started_ns, "reload_count",
 			 (json_int_t)status->reload_count, "reload_failed",
-			 (json_int_t)status->reload_failed, "reload_last",
+			 (json_int_t)status->reload_failed, "reopen_count",
+			 (json_int_t)status->reopen_count, "reopen_failed",
+			 (json_int_t)status->reopen_failed, "reload_last",
 			 write_time(&status->reload_last), "reload_error",
 			 message(status->reload_error));
 }
@@ -329,15 +331,17 @@ static int read_fds(struct upgrade_state *state, json_t *json, json_error_t *err
 
 static int read_status(struct master_status *status, json_t *json, json_error_t *error)
 {
-	json_int_t started[2], last[2], started_ns, count, failed;
+	json_int_t started[2], last[2], started_ns, count, failed, reopened, reopen_failed;
 	int generation, workers;
 	const char *text;
 
-	if (json_unpack_ex(json, error, 0, "{s:i, s:i, s:[I, I], s:I, s:I, s:I, s:[I, I], s:s}",
+	if (json_unpack_ex(json, error, 0,
+			   "{s:i, s:i, s:[I, I], s:I, s:I, s:I, s:I, s:I, s:[I, I], s:s}",
 			   "generation", &generation, "workers", &workers, "started", &started[0],
 			   &started[1], "started_ns", &started_ns, "reload_count", &count,
-			   "reload_failed", &failed, "reload_last", &last[0], &last[1],
-			   "reload_error", &text) < 0)
+			   "reload_failed", &failed, "reopen_count", &reopened, "reopen_failed",
+			   &reopen_failed, "reload_last", &last[0], &last[1], "reload_error",
+			   &text) < 0)
 		return -1;
 	if (generation < 1 || workers < 1)
 		return complain(error, "a server that does not serve");
@@ -349,6 +353,8 @@ static int read_status(struct master_status *status, json_t *json, json_error_t 
 		.started_ns = (uint64_t)started_ns,
 		.reload_count = (uint64_t)count,
 		.reload_failed = (uint64_t)failed,
+		.reopen_count = (uint64_t)reopened,
+		.reopen_failed = (uint64_t)reopen_failed,
 		.reload_last = {.tv_sec = (time_t)last[0], .tv_nsec = (long)last[1]},
 	};
 	snprintf(status->reload_error, sizeof status->reload_error, "%s", text);
