@@ -38,6 +38,15 @@ static void find_counts(struct route *route, const struct worker_args *args,
 	route->times = &board->latency[args->slot].route[place >= 0 ? place : SCOREBOARD_ROUTES];
 }
 
+/* The proving child leaves a note of where it is, for the master to tell when it does not come back. */
+static void note_proving(const struct route *route, uint32_t place)
+{
+	const struct worker_args *args = route->worker.args;
+
+	if (!route->worker.engine)
+		atomic_store(&args->scoreboard->slot[args->slot].proving, place);
+}
+
 static int route_open(struct route *route, const struct worker_args *args, size_t index,
 		      struct err *err)
 {
@@ -99,6 +108,7 @@ void routes_close(struct routes *routes)
 	for (size_t i = routes->count; i-- > 0;) {
 		struct route *route = &routes->route[i];
 
+		note_proving(route, (uint32_t)i + 1);
 		if (route->initialised && route->handler->fini)
 			route->handler->fini(route->state);
 	}

@@ -21,6 +21,7 @@ enum {
 	HANDOVER_MS = 2000,      /* what a dying worker may take to hand over */
 	KILL_AGAIN_MS = 1000,
 	MESSAGES_PER_TURN = 16,
+	CULPRIT_MAX = 256,       /* octets of a handler's name in a message */
 };
 
 static void feed(struct row *row, enum slot_event event, const char *reason);
@@ -249,17 +250,33 @@ static void feed(struct row *row, enum slot_event event, const char *reason)
 
 /* The facts. */
 
+/* Whose init or fini a proving child was in, as it noted itself. */
+static void name_culprit(const struct row *row, char *text, size_t size)
+{
+	uint32_t place = atomic_load(&slot_of(row)->proving);
+
+	if (place > 0 && place <= row->generation->config->route_count)
+		snprintf(text, size, "routes[%u].handler: \"%.*s\"", place - 1, CULPRIT_MAX,
+			 row->generation->config->routes[place - 1].handler);
+	else
+		snprintf(text, size, "a handler");
+}
+
 static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
 	struct row *row = timer->data;
-	char reason[128] = "";
+	char reason[CULPRIT_MAX + 128] = "", culprit[CULPRIT_MAX + 64];
+	double seconds = (double)row->generation->config->start_ms / 1000;
 
 	(void)loop;
 	(void)events;
-	if (row->state == SLOT_STARTING)
-		snprintf(reason, sizeof reason, "%s (%d) was not ready within %g s%s", row_name(row),
-			 (int)row->pid, (double)row->generation->config->start_ms / 1000,
-			 row->number == ROW_PROVER ? ": a handler hangs in init or fini" : "");
+	name_culprit(row, culprit, sizeof culprit);
+	if (row->state == SLOT_STARTING && row->number == ROW_PROVER)
+		snprintf(reason, sizeof reason, "%s hangs in init or fini: not done within %g s",
+			 culprit, seconds);
+	else if (row->state == SLOT_STARTING)
+		snprintf(reason, sizeof reason, "%s (%d) was not ready within %g s", row_name(row),
+			 (int)row->pid, seconds);
 	if (row->state == SLOT_DRAINING || row->state == SLOT_DYING)
 		log_warn("%s (%d) was not done at its deadline: killed", row_name(row),
 			 (int)row->pid);
@@ -399,14 +416,15 @@ static void log_end(const struct row *row, int status, const char *how)
 
 static void on_exit_of(struct row *row, int status)
 {
-	char how[128], reason[256];
+	char how[128], reason[CULPRIT_MAX + 256], culprit[CULPRIT_MAX + 64];
 
 	read_last_words(row);
 	describe(status, how, sizeof how);
 	log_end(row, status, how);
 	account(row, status, how);
+	name_culprit(row, culprit, sizeof culprit);
 	if (row->number == ROW_PROVER && is_crash(status))
-		snprintf(reason, sizeof reason, "a handler crashed in init or fini: %s", how);
+		snprintf(reason, sizeof reason, "%s crashed in init or fini: %s", culprit, how);
 	else
 		snprintf(reason, sizeof reason, "%s (%d) ended before it served: %s", row_name(row),
 			 (int)row->pid, how);
@@ -566,6 +584,8 @@ void row_kill(struct row *row)
 void row_go(struct row *row)
 {
 	if (row->state != SLOT_READY || ipc_send(row->ipc, IPC_GO, NULL, NULL, 0) == 0)
+		return;
+	if (errno == EPIPE) /* it has died meanwhile */
 		return;
 	/* Without it the worker would be up and never serve. */
 	log_error("%s (%d) cannot be told to serve: %s", row_name(row), (int)row->pid,

@@ -88,6 +88,7 @@ struct scoreboard_slot {
 	_Alignas(64) _Atomic uint64_t active; /* connections open (gauge); the master clears it after a death */
 	_Atomic uint64_t busy;                /* of them, inside a request (gauge) */
 	_Atomic uint64_t accepting;           /* 1: takes new connections */
+	_Atomic uint32_t proving;             /* of a proving child: the route whose handler is at work, from 1 */
 	_Atomic uint64_t turn;                /* odd: inside a handler or callback, another number each time */
 	_Atomic uint64_t turn_limit_ms;       /* that it may take; 0: any time */
 	_Atomic uint64_t counter[COUNTER_COUNT];

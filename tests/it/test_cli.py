@@ -137,7 +137,7 @@ def test_bad_handlers_are_exit_code_2_at_test_and_start():
 
 
 def test_failing_init_is_exit_code_2_at_test_and_start():
-    for how, words in (("fail", ["routes[1]", "told to fail"]), ("crash", ["SIGSEGV"]), ("abort", ["SIGABRT"]),
+    for how, words in (("fail", ["routes[1]", "told to fail"]), ("crash", ["routes[1]", "SIGSEGV"]), ("abort", ["routes[1]", "SIGABRT"]),
                        ("exit", ["exit code 7"])):
         broken = config(routes=[{"path": "/fine", "handler": "hello"}, kit_route("/", "ok", init=how)])
         for args in (["-t", "-c", "{config}"], ["-c", "{config}"]):
