@@ -57,8 +57,8 @@ enum generation_result generation_open(struct generation **generation, unsigned 
 				       struct err *err);
 
 /*
- * The generation of processes that the program before this one has started.  It takes over the configuration in effect in every
- * case.  NULL with errno.
+ * The generation of processes that the program before this one has started.  It takes over their
+ * configuration in every case.  NULL with errno.
  */
 struct generation *generation_adopt(unsigned number, struct config *config,
 				    struct listener_pool *pool);

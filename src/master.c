@@ -97,7 +97,9 @@ static void on_stop_now(struct master *master)
 }
 /* Keeping it running. */
 
-/* A worker for each number, in place of those that are dying too.  A foreign generation has no more. */
+/*
+ * A worker for each number, in place of those that are dying too.  A foreign generation gets no more.
+ */
 static void fill(struct master *master)
 {
 	struct generation *active = master->active;
@@ -125,7 +127,10 @@ static void on_retry(struct ev_loop *loop, struct ev_timer *timer, int events)
 	master->reload_wanted = true;
 }
 
-/* All processes of the program before this one are gone, and its reload failed: nobody will serve without another. */
+/*
+ * All workers of the program before this one are gone, and the reload after the upgrade failed:
+ * nobody will serve without another one.
+ */
 static void retry(struct master *master)
 {
 	if (!master->next && !master->reload_wanted && !ev_is_active(&master->retry))
@@ -287,7 +292,8 @@ static void resize(struct master *master, unsigned workers)
 {
 	struct generation *active = master->active;
 
-	if (!active || active->foreign || master->stopping || workers == 0 || workers > MASTER_WORKERS_MAX / 2)
+	if (!active || active->foreign || master->stopping || workers == 0 ||
+	    workers > MASTER_WORKERS_MAX / 2)
 		return;
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];

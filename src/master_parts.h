@@ -51,7 +51,10 @@ struct master {
 	struct rows rows;
 };
 
-/* Calls it for each row of the generation (NULL: of all) that is in use: workers, or admin processes. */
+/*
+ * Calls it for each row of the generation (NULL: of all) that is in use: those of workers, or of
+ * admin processes.
+ */
 void master_each_row(struct master *master, const struct generation *generation,
 		     void (*act)(struct row *));
 void master_each_admin(struct master *master, const struct generation *generation,
@@ -75,7 +78,7 @@ void master_note_reload(struct master *master, const char *error);
 
 /*
  * master_upgrade.c: begins one that is wanted, when nothing else is on its way; sees the end of its
- * proof; and has this process become the program, outside of the loop (false: there is nothing due).
+ * proof; and has this process become the program, outside of the loop (false: nothing is due).
  */
 bool master_upgrade_is_busy(const struct master *master);
 void master_upgrade_advance(struct master *master);

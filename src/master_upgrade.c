@@ -196,7 +196,10 @@ static void become(struct master *master)
 	upgrade_state_free(state);
 }
 
-/* Signals that came before they were blocked are acted upon by one more turn of the loop, the others by the new program. */
+/*
+ * Signals that came before they were blocked are acted upon in one more turn of the loop, later ones
+ * by the new program.
+ */
 bool master_upgrade_execute(struct master *master)
 {
 	sigset_t before;

@@ -57,7 +57,10 @@ void upgrade_check_init(struct upgrade_check *check, struct ev_loop *loop);
 int upgrade_check_start(struct upgrade_check *check, uint64_t timeout_ms,
 			void (*forget)(void *data), void *data, struct err *err);
 
-/* Looks whether it has ended: 1, and then messages in *err say what is wrong with the program; 0: not yet. */
+/*
+ * Looks whether it has ended: 1, and then messages in *err say what is wrong with the program, if
+ * something is; 0: not yet.
+ */
 int upgrade_check_reap(struct upgrade_check *check, struct err *err);
 
 /* Ends it; it still is to be reaped. */

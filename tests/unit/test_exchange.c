@@ -94,7 +94,7 @@ static void test_there_and_back(void)
 	exchange_close(&exchange);
 }
 
-/* Two connections as a program of version 0 would have given them, whose record ended before `replayed`. */
+/* Two connections as given by a program of version 0, whose record ended before `replayed`. */
 static void make_older(uint16_t version, size_t record_size)
 {
 	struct head head = {0x77637831, version, (uint16_t)record_size, 2, 2};
