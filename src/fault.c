@@ -24,7 +24,8 @@
 
 enum {
 	STACK_SIZE = 256 * 1024, /* for the handler, also for backtrace() and what it calls */
-	GRACE_MS = 20,           /* that a sound main thread has for the rest of its turn */
+	GRACE_MS = 20,           /* that a sound main thread has for a request in the rest of its turn */
+	GRACES_MAX = 20,
 	STEP_MS = 600,           /* that a step may take, then the next one has its turn */
 	WAIT_MS = 1900,          /* that another thread waits for the main one */
 	ALARM_S = 3,             /* then the process dies, whatever it is at */
@@ -45,6 +46,9 @@ static struct {
 	sigjmp_buf next_step;
 	volatile bool can_jump;
 	volatile int second_faults;
+
+	unsigned graces;
+	uint64_t requests; /* handled when the last grace began */
 } fault;
 
 static atomic_flag taken = ATOMIC_FLAG_INIT; /* the first fault has the process */
@@ -108,10 +112,8 @@ static void on_second_fault(int number)
 
 	if (thread_id() != fault.main_thread && !is_reporting)
 		wait_for_ever();
-	if (!is_reporting) {
-		conn_rescue_skip();
-		leave_step();
-	}
+	conn_rescue_skip();
+	leave_step();
 	set_action(number, SIG_DFL);
 	unblock(number);
 }
@@ -156,11 +158,16 @@ static void report(void)
 	fault_report(&fault.cause, fault.engine, fault.context);
 }
 
-static void attempt(void (*step)(void))
+static void report_backtrace(void)
+{
+	fault_report_backtrace(fault.context);
+}
+
+static void attempt(void (*step)(void), unsigned ms)
 {
 	if (sigsetjmp(fault.next_step, 1) == 0) {
 		fault.can_jump = true;
-		set_timer(STEP_MS);
+		set_timer(ms);
 		step();
 	}
 	fault.can_jump = false;
@@ -185,10 +192,10 @@ static void finish(void *context)
 	set_alarm();
 	allow_second_faults();
 	unblock(FAULT_SIGNAL);
-	attempt(tell_master);
-	attempt(hand_over);
-	attempt(conn_rescue_end);
-	attempt(report);
+	attempt(tell_master, STEP_MS);
+	attempt(hand_over, STEP_MS);
+	attempt(conn_rescue_end, STEP_MS);
+	attempt(report, STEP_MS);
 	set_timer(0);
 	atomic_store(&done, true);
 	if (fault.cause.thread != fault.main_thread)
@@ -201,10 +208,16 @@ void fault_now(void)
 	finish(NULL);
 }
 
+static uint64_t count_requests(void)
+{
+	return atomic_load(&fault.engine->slot->counter[COUNTER_requests]);
+}
+
 /* The main thread is sound: it works at the end of its turn, or after a while wherever it is. */
 static void finish_soon(void)
 {
 	fault.engine->fault_due = 1;
+	fault.requests = count_requests();
 	set_timer(GRACE_MS);
 	if (!fault.has_timer)
 		finish(NULL);
@@ -220,7 +233,8 @@ static void pass_to_main_thread(void *context)
 	syscall(SYS_tgkill, fault.process, fault.main_thread, FAULT_SIGNAL);
 	for (int i = 0; i < WAIT_MS && !atomic_load(&done); i++)
 		nanosleep(&pause, NULL); /* a bare system call */
-	fault_report_backtrace(context);
+	fault.context = context;
+	attempt(report_backtrace, 0);
 	die();
 }
 
@@ -272,13 +286,22 @@ static void on_fault(int number, siginfo_t *info, void *context)
 		finish(context);
 }
 
+/* Inside the server's own code the connection at hand would be lost: it is let out of there, unless it is stuck. */
+static bool is_stuck(void)
+{
+	return (fault.engine->running && fault.requests == count_requests()) ||
+	       ++fault.graces >= GRACES_MAX;
+}
+
 /* The time is over: of the turn that was to be ended, or of the step at work. */
 static void on_time(void *context)
 {
 	if (atomic_load(&begun))
 		leave_step();
-	else if (fault.engine->fault_due)
+	else if (fault.engine->fault_due && is_stuck())
 		finish(context);
+	else if (fault.engine->fault_due)
+		finish_soon();
 }
 
 /* From the timer; from the master: a handler has not returned; from another thread: it has faulted. */

@@ -389,6 +389,16 @@ static void note_last_exit(struct row *row, int status, const char *how)
 	publish_history(row->rows, row->number);
 }
 
+/* Whatever it died of in the end.  A hang is counted by who found it. */
+static bool has_crashed(const struct row *row, int status)
+{
+	static const char hang[] = "hang";
+
+	if (strncmp(row->fault, hang, sizeof hang - 1) == 0)
+		return false;
+	return is_crash(status) || row->fault[0];
+}
+
 /* Its connections went with it: they are counted, and their share of the limit is free again. */
 static void account(struct row *row, int status, const char *how)
 {
@@ -396,7 +406,7 @@ static void account(struct row *row, int status, const char *how)
 
 	if (row->number != ROW_ADMIN)
 		scoreboard_add(&own->counter[COUNTER_lost], atomic_load(&slot->active));
-	if (row->number != ROW_ADMIN && is_crash(status))
+	if (row->number != ROW_ADMIN && has_crashed(row, status))
 		scoreboard_add(&own->counter[COUNTER_crash], 1);
 	clear_slot(row);
 	note_last_exit(row, status, how);

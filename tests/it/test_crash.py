@@ -31,7 +31,8 @@ def crash_server(workers=1, routes=(), **options):
         {"path": "/c", "handler": crash_handler()},
         {"path": "/r", "handler": crash_handler(True)}, *routes]}
     config.update(options.pop("config", {}))
-    return Server(config, crashes=True, errors=[r"ended: killed by SIG(SEGV|BUS|FPE|ILL|ABRT)", "handler has not returned"],
+    return Server(config, crashes=True, errors=[r"ended: killed by SIG(SEGV|BUS|FPE|ILL|ABRT)", "handler has not returned",
+                                                     r"crash\.c:\d+: assertion: Assertion `zero' failed"],
                   **options)
 
 
@@ -67,6 +68,12 @@ def wait_replaced(s, count, workers):
                     lambda: "%d ends, %d workers:\n%s" % (count, workers, s.log.tail()), 20)
 
 
+def forgive(s, count, workers):
+    """After some crashes each a reload, which begins anew with the pauses between restarts."""
+    if workers > 1 and count % (2 * workers) == 0:
+        s.reload()
+
+
 def culprit(s, query, seconds=15.0):
     """A connection that crashes its worker: 500, and it stays open."""
     with s.client(timeout=seconds) as c:
@@ -88,6 +95,7 @@ def run_cells(workers, cells, **options):
                 wait_replaced(s, n, workers)
                 kind = query.split("@")[0]
                 assert ended(s, since) == [FAULTS[kind]], (query, ended(s, since), s.log.tail())
+                forgive(s, n, workers)
             report = crowd.finish()
         report.check()
         total = stats(s)["total"]
@@ -216,6 +224,7 @@ def test_signals_from_outside_cut_no_request():
                 number = rng.choice([signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS])
                 proc.kill_quietly(rng.choice(s.workers()), number)
                 wait_replaced(s, n, 2)
+                forgive(s, n, 2)
             report = crowd.finish()
         report.check()
         assert stats(s)["total"]["lost"] == 0
@@ -247,10 +256,11 @@ def test_hangs_are_answered_504():
                     assert 0.19 < took < 1.5 * proc.scale(), (query, took)
                     assert c.get("/c?x").status == 200
                 wait_replaced(s, n, 2)
+                forgive(s, n, 2)
             report = crowd.finish()
         report.check()
         total = stats(s)["total"]
-        assert total["hang"] == 6 and total["lost"] == 0 and ended(s) == ["ABRT"] * 6, total
+        assert total["hang"] == 6 and total["crash"] == 0 and total["lost"] == 0 and ended(s) == ["ABRT"] * 6, total
 
 
 def test_route_has_its_own_time():
@@ -328,16 +338,16 @@ def test_damaged_memory_never_hangs():
     if build.sanitized():
         raise Skip("the sanitizer's heap is none that can be scribbled over")
     with crash_server(2) as s:
-        s.errors.append("a message of the exchange was not understood|ended: killed by SIG|not done at its deadline")
+        # The loader, whose memory was hit, ends the process in a way of its own.
+        s.errors.append("a message of the exchange was not understood|ended: (killed by SIG|exit code 127)|"
+                        "not done at its deadline|Inconsistency detected by ld.so")
         for n in range(1, 9):
             clients = [s.client() for _ in range(100)]
             for c in clients:
                 assert c.get("/c?x").status == 200
             with s.client() as c:
                 c.send(get("/c?scribble"))
-                start = time.monotonic()
-                wait_replaced(s, n, 2)
-                assert time.monotonic() - start < 5
+                proc.wait_until(lambda: len(s.log.find(r"worker \d+ \(\d+\) ended: ")) >= n, "end of the worker", 4)
             for c in clients:
                 try:
                     c.send(get("/c?x"))
@@ -346,6 +356,7 @@ def test_damaged_memory_never_hangs():
                     assert "closed before" in str(e) or isinstance(e, ConnectionError), e
                 c.close()
             assert s.get("/c?x").status == 200
+        assert stats(s)["total"]["crash"] == 8
 
 
 def test_the_same_crash_from_many_connections():

@@ -81,16 +81,18 @@ static void double_free(void)
 
 static void smash_heap(void)
 {
-	char *volatile a = malloc(2000), *volatile b = malloc(2000);
+	volatile char *volatile a = malloc(2000);
+	char *volatile b = malloc(2000);
 
-	memset(a, 0x41, 2100);
+	for (int i = 0; i < 2100; i++)
+		a[i] = 0x41;
 	free(b);
-	free(a);
+	free((char *)a);
 }
 
 static NOINLINE void smash(volatile char *room)
 {
-	for (int i = 0; i < 512; i++)
+	for (int i = 0; i < 64; i++)
 		room[i] = 0x41;
 }
 
@@ -104,10 +106,10 @@ static NOINLINE void smash_stack(void)
 /* The list of free blocks leads nowhere: malloc() itself faults. */
 static void in_malloc(void)
 {
-	uintptr_t *volatile a = malloc(1000), *volatile b = malloc(1000);
+	volatile uintptr_t *volatile a = malloc(1000), *volatile b = malloc(1000);
 
-	free(a);
-	free(b);
+	free((void *)a);
+	free((void *)b);
 	b[0] = ((uintptr_t)b >> 12) ^ 0x10;
 	for (int i = 0; i < 3; i++)
 		nowhere = malloc(1000);
