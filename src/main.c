@@ -14,6 +14,7 @@
 #include "command.h"
 #include "config.h"
 #include "master.h"
+#include "notify.h"
 #include "spawn.h"
 #include "upgrade.h"
 #include "worker.h"
@@ -202,6 +203,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	spawn_init(argc, argv);
+	notify_take();
 	arguments.overrides = calloc((size_t)argc + 1, sizeof *arguments.overrides);
 	if (open_standard_fds() < 0 || !arguments.overrides || upgrade_init(argc, argv) < 0) {
 		perror("whitecap");

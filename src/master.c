@@ -72,6 +72,8 @@ static uint64_t now_ns(void)
 
 void master_stop(struct master *master, void (*end)(struct row *))
 {
+	if (!master->stopping)
+		master_notify_stopping(master);
 	master->stopping = true;
 	upgrade_check_kill(&master->check);
 	if (master->left_scoreboard_fd >= 0)
@@ -342,6 +344,7 @@ static void start_watchers(struct master *master)
 		ev_signal_start(master->loop, &master->signals[i]);
 	}
 	master_stats_init(master);
+	master_notify_start(master);
 	ev_timer_init(&master->retry, on_retry, RETRY_S, 0.);
 	master->retry.data = master;
 	ev_prepare_init(&master->look, on_look);
@@ -360,6 +363,7 @@ static void stop_watchers(void *data)
 		ev_signal_stop(master->loop, &master->signals[i]);
 	ev_prepare_stop(master->loop, &master->look);
 	ev_timer_stop(master->loop, &master->retry);
+	ev_timer_stop(master->loop, &master->notify.timer);
 	watchdog_stop(&master->watchdog);
 	ev_loop_destroy(master->loop);
 	master->loop = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the master share, and nobody else includes: master.c (the loop, the signals,
- * keeping it running), master_reload.c (a new generation), master_stats.c and master_upgrade.c.
+ * keeping it running), master_reload.c (a new generation), master_stats.c, master_notify.c
+ * and master_upgrade.c.
  */
 #ifndef MASTER_PARTS_H
 #define MASTER_PARTS_H
@@ -21,6 +22,14 @@
 enum master_stage { STAGE_LOADED, STAGE_PROVING, STAGE_PROVEN, STAGE_STARTING };
 
 enum { MASTER_SIGNALS = 9, MASTER_WORKERS_MAX = SCOREBOARD_ADMIN - 2 };
+
+/* What the service manager was told last. */
+struct master_notify {
+	struct ev_timer timer;
+	uint64_t told_us;  /* CLOCK_MONOTONIC */
+	uint64_t requests; /* until then */
+	struct histogram_sum latency;
+};
 
 struct master {
 	struct master_options options;
@@ -48,6 +57,7 @@ struct master {
 	enum master_exit exit_code;
 	struct master_status status;
 	struct watchdog watchdog;
+	struct master_notify notify;
 	struct rows rows;
 };
 
@@ -93,6 +103,12 @@ int master_upgrade_adopt(struct master *master, const struct upgrade_state *left
 void master_stats_init(struct master *master);
 void master_write_stats(struct master *master);
 void master_apply_stats(struct master *master, const struct config *config);
+
+/* master_notify.c: tells the service manager.  The first one starts what goes on by itself. */
+void master_notify_start(struct master *master);
+void master_notify_ready(const struct master *master);
+void master_notify_reloading(void);
+void master_notify_stopping(const struct master *master);
 
 /* Each route and listener of a new generation is counted where it was before, if it was there. */
 void master_claim_places(struct master *master, const struct generation *new);

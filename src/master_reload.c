@@ -77,6 +77,7 @@ static void fail(struct master *master, const char *why, enum master_exit code)
 	}
 	each_line(why, log_reload_failed);
 	master_note_reload(master, why);
+	master_notify_ready(master);
 	discard_next(master);
 	master_write_stats(master);
 }
@@ -108,6 +109,8 @@ static void load(struct master *master)
 	struct err err;
 
 	master->reload_wanted = false;
+	if (master->active)
+		master_notify_reloading();
 	err_init(&err);
 	config = config_load(master->options.path, master->options.overrides, &err);
 	if (!config) {
@@ -199,6 +202,7 @@ static void commit(struct master *master)
 		master_note_reload(master, NULL);
 		log_info("reload done: generation %u", new->number);
 	}
+	master_notify_ready(master);
 	master_apply_stats(master, new->config);
 }
 

@@ -15,6 +15,7 @@
 
 #include "log.h"
 #include "master_parts.h"
+#include "notify.h"
 #include "spawn.h"
 
 /* The program that runs does not notice. */
@@ -186,6 +187,7 @@ static void become(struct master *master)
 	struct err err;
 
 	log_info("upgrade: %s takes over", upgrade_program());
+	notify_leave();
 	if (!state)
 		errno = ENOMEM;
 	else
@@ -193,6 +195,7 @@ static void become(struct master *master)
 	err_init(&err);
 	err_add(&err, "%s: %s", upgrade_program(), strerror(errno));
 	fail(master, err.text);
+	notify_take();
 	upgrade_state_free(state);
 }
 

@@ -8,12 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "environment.h"
+
 enum { FIRST_FD = 3 };
 
-/* A number from the environment, at most `max`; -1 where there is none. */
-static long take_number(const char *name, long max)
+/* The number that a text is, at most `max`; -1 where it is none. */
+static long to_number(const char *text, long max)
 {
-	const char *text = getenv(name);
 	char *end;
 	long number;
 
@@ -54,14 +55,16 @@ static void take_fds(struct passed *passed, size_t count, const char *names)
 
 void passed_take(struct passed *passed)
 {
-	long count = take_number("LISTEN_FDS", sysconf(_SC_OPEN_MAX));
+	char *pid = environment_take("LISTEN_PID"), *fds = environment_take("LISTEN_FDS");
+	char *names = environment_take("LISTEN_FDNAMES");
+	long count = to_number(fds, sysconf(_SC_OPEN_MAX));
 
 	*passed = (struct passed){0};
-	if (count > 0 && take_number("LISTEN_PID", getpid()) == getpid())
-		take_fds(passed, (size_t)count, getenv("LISTEN_FDNAMES"));
-	unsetenv("LISTEN_PID");
-	unsetenv("LISTEN_FDS");
-	unsetenv("LISTEN_FDNAMES");
+	if (count > 0 && to_number(pid, getpid()) == getpid())
+		take_fds(passed, (size_t)count, names);
+	free(pid);
+	free(fds);
+	free(names);
 }
 
 int passed_add(struct passed *passed, int fd, const char *name)

@@ -72,6 +72,8 @@ class Server:
     command (strace, setpriv).  crashes: the test makes processes of the server crash.
     """
 
+    passed = ()  # descriptors that the command inherits
+
     def __init__(self, config=None, *, args=(), env=None, errors=(), fds=True, wrap=(), start=True,
                  exit_code=0, wait_ready=True,
                  binary=None, crashes=False):
@@ -106,8 +108,8 @@ class Server:
     def start(self):
         command = self.wrap + [self.binary, "-c", self.path] + self.args
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, env=self.environment(),
-                                        cwd=self.folder, start_new_session=True)
+                                        stderr=subprocess.PIPE, env=self.environment(), cwd=self.folder,
+                                        pass_fds=self.passed, start_new_session=True)
         self.log = Log(self.process.stderr)
         if self.wait_ready:
             self.ready()
