@@ -14,8 +14,10 @@ struct balance_load {
 	uint64_t connections; /* open */
 };
 
+/* Connections to give, of those used lately and of the others, and how many at once: to one taker, that is. */
 struct balance_plan {
-	uint64_t busy, idle; /* connections to give: of those used lately, and of the others */
+	uint64_t busy, idle;
+	uint64_t busy_at_once, idle_at_once;
 };
 
 /*

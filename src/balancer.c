@@ -81,7 +81,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	if (plan.busy + plan.idle == 0)
 		return;
 	balancer->gave_ns = now;
-	conn_give_some(engine, plan.busy, plan.idle);
+	conn_give_some(engine, &plan);
 }
 
 struct balancer *balancer_new(struct engine *engine)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "balance.h"
 #include "conn.h"
 #include "engine.h"
 #include "exchange.h"
@@ -172,7 +173,7 @@ static bool may_move_again(const struct engine *engine, const struct conn *conn)
 }
 
 /* From one end of the list of idle connections. */
-static void give_idle(struct engine *engine, uint64_t count, bool newest_first)
+static void give_idle(struct engine *engine, uint64_t count, uint64_t at_once, bool newest_first)
 {
 	struct timeout *ring = &engine->keepalive.ring;
 	struct timeout *at = newest_first ? ring->prev : ring->next, *next;
@@ -187,7 +188,7 @@ static void give_idle(struct engine *engine, uint64_t count, bool newest_first)
 			continue;
 		pack(engine, conn);
 		count--;
-		if (shipment.batch.count < EXCHANGE_BATCH)
+		if (shipment.batch.count < at_once && shipment.batch.count < EXCHANGE_BATCH)
 			continue;
 		if (!ship(engine))
 			return;
@@ -197,10 +198,10 @@ static void give_idle(struct engine *engine, uint64_t count, bool newest_first)
 		ship(engine);
 }
 
-void conn_give_some(struct engine *engine, uint64_t busy, uint64_t idle)
+void conn_give_some(struct engine *engine, const struct balance_plan *plan)
 {
-	give_idle(engine, busy, true);
-	give_idle(engine, idle, false);
+	give_idle(engine, plan->busy, plan->busy_at_once, true);
+	give_idle(engine, plan->idle, plan->idle_at_once, false);
 }
 
 /* Taking. */
@@ -324,7 +325,7 @@ int conn_take(struct engine *engine)
 	struct conn *taken[EXCHANGE_BATCH];
 	struct exchange_item item;
 	size_t at = 0;
-	unsigned next_fd = 0, lost = 0, count = 0;
+	unsigned next_fd = 0, adopted = 0, count;
 	int result;
 
 	if (exchange_receive(engine->args->exchange.take, &batch) <= 0)
@@ -333,20 +334,20 @@ int conn_take(struct engine *engine)
 	    exchange_put_back(engine->args->exchange.give, &batch) == 0)
 		return -1;
 	while ((result = exchange_next(&batch, &at, &next_fd, &item)) > 0) {
-		if (count == EXCHANGE_BATCH || !adopt(engine, &item, taken, &count)) {
+		if (adopted == EXCHANGE_BATCH || !adopt(engine, &item, taken, &adopted))
 			close(item.fd);
-			lost++;
-		}
 		if (item.memfd >= 0)
 			close(item.memfd);
 	}
-	if (result < 0)
-		log_error("a message of the exchange was not understood; %u descriptors closed",
-			  batch.fd_count - next_fd);
-	for (; next_fd < batch.fd_count; next_fd++, lost++)
+	/* A message that is not understood at all has had one connection per descriptor, for all we know. */
+	count = exchange_count(&batch) ? exchange_count(&batch) : batch.fd_count;
+	if (adopted < count)
+		log_error("%u of %u connections of the exchange could not be taken: %s", count - adopted,
+			  count, result < 0 ? "message damaged or cut" : "no memory, or damaged");
+	for (; next_fd < batch.fd_count; next_fd++)
 		close(batch.fds[next_fd]);
-	engine_count(engine, COUNTER_lost, lost);
-	for (unsigned i = 0; i < count; i++)
+	engine_count(engine, COUNTER_lost, count > adopted ? count - adopted : 0);
+	for (unsigned i = 0; i < adopted; i++)
 		conn_resume(taken[i]);
 	return 1;
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct balance_plan;
 struct conn;
 struct engine;
 struct exchange_record;
@@ -25,10 +26,10 @@ bool conn_give_all(struct engine *engine);
 uint64_t conn_count_used(const struct engine *engine, uint64_t since_ns);
 
 /*
- * For evenness: gives so many of the idle connections used last, and of those not used for the longest time.
+ * For evenness: gives of the idle connections used last, and of those not used for the longest time, as planned.
  * One that was taken a moment ago stays, so that none is passed to and fro.
  */
-void conn_give_some(struct engine *engine, uint64_t busy, uint64_t idle);
+void conn_give_some(struct engine *engine, const struct balance_plan *plan);
 
 /*
  * What a record says of a connection, and of its request in progress: then also the pieces of its payload, at most

@@ -165,12 +165,24 @@ int exchange_receive(int take, struct exchange_batch *batch)
 	return 1;
 }
 
+static bool is_family(uint16_t family)
+{
+	return family == AF_INET || family == AF_INET6 || family == AF_UNIX;
+}
+
+static bool has_sound_flags(const struct exchange_record *record)
+{
+	return record->continued <= 1 && record->closing <= 1 && record->linger <= 1 &&
+	       record->in_memfd <= 1 && record->replayed <= 1;
+}
+
 /* Its numbers must be possible. */
 bool exchange_is_sound(const struct exchange_record *record)
 {
 	size_t len = (size_t)record->input_len + record->output_len;
 
-	return record->state <= EXCHANGE_SENDING && record->in_memfd <= 1 &&
+	return record->state <= EXCHANGE_SENDING && is_family(record->family) &&
+	       has_sound_flags(record) &&
 	       record->head_len <= record->input_len &&
 	       (record->state != EXCHANGE_IDLE || len == 0) &&
 	       (record->state != EXCHANGE_READING || (record->input_len > 0 && record->output_len == 0)) &&
@@ -208,7 +220,24 @@ static bool is_known(const struct header *header)
 {
 	return header->magic == MAGIC && header->version <= EXCHANGE_VERSION &&
 	       header->record_size >= RECORD_MIN &&
-	       header->record_size <= sizeof(struct exchange_record);
+	       header->record_size <= sizeof(struct exchange_record) &&
+	       header->fd_count >= header->count && header->fd_count <= 2ull * header->count &&
+	       header->fd_count <= FDPASS_MAX;
+}
+
+static bool read_header(const struct exchange_batch *batch, struct header *header)
+{
+	if (batch->len < sizeof *header)
+		return false;
+	memcpy(header, batch->data, sizeof *header);
+	return is_known(header);
+}
+
+unsigned exchange_count(const struct exchange_batch *batch)
+{
+	struct header header;
+
+	return read_header(batch, &header) ? header.count : 0;
 }
 
 int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next_fd,
@@ -217,15 +246,13 @@ int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next
 	struct header header;
 	struct exchange_record *record = &item->record;
 
-	if (batch->len < sizeof header)
-		return -1;
-	memcpy(&header, batch->data, sizeof header);
-	if (!is_known(&header) || header.fd_count != batch->fd_count)
+	if (!read_header(batch, &header) || header.fd_count < batch->fd_count)
 		return -1;
 	if (*at == 0)
 		*at = sizeof header;
+	/* Descriptors that the kernel had no room for are the last ones: those before them are good. */
 	if (*next_fd == batch->fd_count)
-		return 0;
+		return *next_fd == header.fd_count && *at == batch->len ? 0 : -1;
 	if (batch->len - *at < header.record_size)
 		return -1;
 	memset(record, 0, sizeof *record);

@@ -101,6 +101,9 @@ int exchange_receive(int take, struct exchange_batch *batch);
 bool exchange_is_newer(const struct exchange_batch *batch);
 int exchange_put_back(int give, struct exchange_batch *batch);
 
+/* How many connections the sender has put into a received batch, also where not all came; 0: it is not understood. */
+unsigned exchange_count(const struct exchange_batch *batch);
+
 /* One connection of a received batch. */
 struct exchange_item {
 	int fd;                 /* the socket; the caller's from now on */
@@ -111,7 +114,7 @@ struct exchange_item {
 
 /*
  * Walks a received batch; start with *at = *next_fd = 0.  1: *item is the next connection, checked; 0: no more; -1: the rest of the
- * batch is not understood (a newer version, or damaged).
+ * batch is not understood (a newer version, or damaged) or did not come (no free descriptors).
  */
 int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next_fd,
 		  struct exchange_item *item);
