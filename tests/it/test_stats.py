@@ -7,7 +7,7 @@ import stat
 import subprocess
 import threading
 
-from whitecap_it import Server, build, get, kit_route, post
+from whitecap_it import Server, build, get, kit_route, needs_plain, post
 from whitecap_it import proc
 
 
@@ -151,6 +151,41 @@ def test_file_is_written_by_interval_never_torn_and_with_its_mode():
             thread.join()
         assert last > 0
         assert sorted(n for n in os.listdir(s.folder) if "stats" in n) == ["stats.json"]
+
+
+def test_file_that_cannot_be_written_is_logged_once_and_harms_nobody():
+    with Server({"stats": {"file": "there/stats.json", "interval": "5ms"}}, errors=["stats.file"]) as s:
+        s.log.wait("stats.file: there/stats.json: No such file")
+        for _ in range(100):
+            assert s.get().status == 200
+        proc.pause(0.1)
+        assert len(s.log.find("stats.file")) == 1, s.log.tail()
+        os.mkdir(os.path.join(s.folder, "there"))
+        proc.wait_until(lambda: os.listdir(os.path.join(s.folder, "there")) == ["stats.json"], "written")
+
+
+def test_file_is_written_at_the_end():
+    with Server({"stats": {"file": "stats.json"}}) as s:
+        s.get()
+        s.stop()
+        with open(os.path.join(s.folder, "stats.json")) as f:
+            stats = json.load(f)
+        assert stats["state"] == "stopping" and stats["total"]["requests"] == stats["total"]["close"] == 1
+        assert stats["workers"] == []
+
+
+def test_more_octets_than_32_bits_count():
+    """B54."""
+    needs_plain()
+    with Server({"stats": {"file": "stats.json"}, "routes": [kit_route("/*", "big", n=67108864)]}) as s:
+        received, room = 0, bytearray(1 << 20)
+        with s.client() as c:
+            c.send(get("/") * 65 + get("/", [("Connection", "close")]))
+            while got := c.s.recv_into(room):
+                received += got
+        assert received > 1 << 32
+        closed = Stats(s).until(lambda t: t["total"]["close"] == 1, "closed")
+        assert closed["total"]["bytes"]["out"] == received
 
 
 def test_handlers_counters_are_shown():
