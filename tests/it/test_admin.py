@@ -188,7 +188,7 @@ def test_not_ready_while_starting():
 
 
 def test_admin_process_is_replaced_and_nobody_notices():
-    with Admin({"workers": 2}, errors=[r"admin \(\d+\)"]) as s, s.client() as c:
+    with Admin({"workers": 2}, errors=[r"admin \(\d+\)", "admin: fault"]) as s, s.client() as c:
         workers, before = s.workers(), s.admin()
         for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM):
             os.kill(before, number)
