@@ -7,7 +7,6 @@ import re
 import resource
 import shutil
 import signal
-import threading
 
 from move_client import MIXED, Crowd
 from whitecap_it import Server, Skip, build, get, kit_route, needs_root, pause, sanitized
@@ -280,3 +279,208 @@ def test_recycling_waits_for_the_one_in_its_place():
             proc.wait_until(lambda: pid not in s.workers(), "replaced", 20)
             assert c.get("/?1").text == "v1 1\n"
         assert s.total()["recycle"] == 1
+
+
+# What cannot be kept is counted, and nothing hangs.
+
+def test_drain_deadline_ends_a_request_that_never_does():
+    with MoveServer({"timeouts": {"drain": "1s", "request": "60s"}}) as s:
+        with Crowd(s.address, idle=100, paced=4) as crowd, s.client() as never:
+            never.send(get("/wait/0?1"))
+            proc.wait_until(lambda: s.total()["connections"]["active"] == 105, "all open")
+            s.reload(seconds=10)
+            never.expect_closed()
+            crowd.finish().check()
+        s.check_moved(100, lost=1)
+
+
+def test_stopped_worker_is_replaced_at_the_deadline():
+    """Its connections are lost with it; the others' are not."""
+    with MoveServer({"timeouts": {"drain": "1s"}}, errors=["killed", "ended"]) as s:
+        with Crowd(s.address, idle=40, closing_allowed=True) as crowd:
+            stopped = s.workers()[0]
+            held = next(w for w in s.stats()["workers"] if w["pid"] == stopped)["connections"]
+            count = held["active"] + held["idle"] if "idle" in held else held["active"]
+            os.kill(stopped, signal.SIGSTOP)
+            s.kill(signal.SIGHUP)
+            proc.wait_until(lambda: not proc.alive(stopped), "stopped worker killed", 20)
+            proc.wait_until(lambda: len(crowd.report.trouble) + crowd.report.closed >= count, "its clients told")
+            crowd.finish()
+            assert crowd.report.closed + crowd.report.reset == count, (count, crowd.report.counts())
+        total = s.total()
+        assert total["lost"] == count, total
+
+
+def test_small_queue_of_an_unprivileged_user():
+    """Without CAP_NET_ADMIN the exchange is small: what does not fit waits for its turn."""
+    needs_root()
+    if not shutil.which("setpriv"):
+        raise Skip("needs setpriv")
+    wrap = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
+    with MoveServer(start=False, wrap=wrap) as s:
+        os.chown(s.folder, 65534, 65534)
+        s.start()
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        survives(s, s.reload, idle=300 if sanitized() else max(100, min(3000, soft - 1000)), half_body=100)
+        s.check_moved(300)
+
+
+def test_descriptor_limit_of_the_takers():
+    """Two workers' connections do not fit into one: what has room moves, all go on."""
+    with MoveServer({"workers": 3}, wrap=["prlimit", "--nofile=500:500"], errors=["exchange"]) as s:
+        with Crowd(s.address, idle=600, paced=4) as crowd:
+            s.reload(workers=3)
+            s.reload(workers=3)
+            crowd.finish().check()
+        s.check_moved(1000)
+
+
+def test_taker_killed_while_taking():
+    """What it had taken is lost and counted; what it had not is another one's."""
+    with MoveServer({"workers": 3}) as s:
+        with Crowd(s.address, idle=300, busy=4, closing_allowed=True) as crowd:
+            for _ in range(4):
+                s.errors.append("ended")
+                s.kill(signal.SIGHUP)
+                generation = s.generation()
+                proc.wait_until(lambda: s.generation() > generation, "reloaded")
+                taker = s.workers()[-1]
+                s.kill(signal.SIGKILL, taker)
+                proc.wait_until(lambda: taker not in s.workers() and len(s.workers()) == 3, "three workers", 20)
+            crowd.finish()
+            report = crowd.report
+        assert not report.wrong and not report.duplicates and not report.out_of_order, report.trouble[:5]
+        total = s.total()
+        gone = report.closed + report.reset + sum(t.startswith("closed:") for t in report.trouble)
+        assert total["lost"] >= report.reset and total["lost"] <= 304, (total, report.counts())
+        assert report.answers >= 2 * 304 - gone, report.counts()
+
+
+def test_stopped_taker_does_not_hold_the_others_up():
+    with MoveServer({"workers": 3, "timeouts": {"drain": "60s"}}) as s:
+        with Crowd(s.address, idle=100, paced=4) as crowd:
+            workers = s.workers()
+            os.kill(workers[0], signal.SIGSTOP)
+            s.expect_end(workers[1])
+            s.kill(signal.SIGTERM, workers[1])
+            proc.wait_until(lambda: workers[1] not in s.workers() and len(s.workers()) == 3, "replaced", 20)
+            os.kill(workers[0], signal.SIGCONT)
+            crowd.finish().check()
+
+
+# Givers forget what they gave.
+
+def test_given_connections_do_not_wake_their_giver_and_no_epoll_set_is_rebuilt():
+    from whitecap_it.trace import Strace
+    with MoveServer({"workers": 1, "rebalance": False}) as s:
+        with Crowd(s.address, idle=200, paced=20) as crowd, s.client() as held:
+            held.send(get("/wait/60000?1"))
+            proc.wait_until(lambda: s.total()["requests"] > 300, "requests")
+            giver = s.worker
+            with Strace(giver, "epoll_create,epoll_create1,epoll_ctl,epoll_wait,epoll_pwait") as move:
+                s.kill(signal.SIGHUP)
+                proc.wait_until(lambda: len(s.workers()) == 2, "two generations")
+                answers = crowd.report.answers
+                proc.wait_until(lambda: s.total()["moved"]["out"] >= 220 and crowd.report.answers > answers + 100,
+                                "all moved")
+            with Strace(giver, "epoll_create,epoll_create1,epoll_ctl,epoll_wait,epoll_pwait") as after:
+                answers = crowd.report.answers
+                proc.wait_until(lambda: crowd.report.answers > answers + 300, "answers by others")
+            taker = next(p for p in s.workers() if p != giver)
+            with Strace(taker, "epoll_create,epoll_create1") as taking:
+                answers = crowd.report.answers
+                proc.wait_until(lambda: crowd.report.answers > answers + 100, "answers")
+            assert crowd.report.answers > 0
+            crowd.finish().check()
+            woken = [line for line in after.lines if re.search(r"epoll_p?wait\(.*= [1-9]", line)]
+            assert not woken, woken[:5]
+            for trace in (move, after, taking):
+                created = [c for c in trace.calls if c.startswith("epoll_create")]
+                assert not created, trace.lines[:20]
+            proc.kill_quietly(giver)
+            s.expect_end(giver)
+            proc.wait_until(lambda: giver not in s.workers(), "giver gone")
+
+
+# Evenness.
+
+def rates(server, seconds=1.0):
+    """Requests of each worker that serves, in that time."""
+    before = server.worker_requests()
+    pause(seconds)
+    after = server.worker_requests()
+    return {pid: n - before.get(pid, 0) for pid, n in after.items()}
+
+
+def unevenness(server, seconds=1.0):
+    found = list(rates(server, seconds).values())
+    return max(found) * len(found) / (sum(found) or 1) - 1, found
+
+
+def becomes_even(server, crowd, connections, moves_before=0):
+    """After two seconds; the clients' rates are their own, so that only the share of each worker counts."""
+    pause(2.0 * proc.scale())
+    # What disturbs one second on a busy machine may pass.
+    seen = [unevenness(server)]
+    while seen[-1][0] > 0.10 and len(seen) < 4:
+        seen.append(unevenness(server))
+    assert min(s[0] for s in seen) <= 0.10, seen
+    moves = server.total()["moved"]["out"] - moves_before
+    assert moves <= 3 * connections, moves
+    assert not crowd.report.trouble, crowd.report.trouble[:3]
+    return moves
+
+
+def test_from_all_on_one_worker():
+    with MoveServer({"workers": 1}) as s:
+        with Crowd(s.address, paced=120, idle=400) as crowd:
+            for _ in range(3):
+                s.kill(signal.SIGTTIN)
+            proc.wait_until(lambda: len(s.worker_requests()) == 4, "four workers", 20)
+            moves = becomes_even(s, crowd, 520)
+            pause(1.5)
+            # And then it rests.
+            assert s.total()["moved"]["out"] - moves <= 130, (moves, s.total()["moved"])
+            crowd.finish().check()
+        spread = [w["accept"] for w in s.stats()["workers"]]
+        assert max(spread) == 520 == sum(spread), spread
+
+
+def test_after_a_worker_was_killed():
+    with MoveServer({"workers": 3}) as s:
+        with Crowd(s.address, paced=90, idle=100, closing_allowed=True) as crowd:
+            victim = s.workers()[0]
+            s.expect_end(victim)
+            s.kill(signal.SIGKILL, victim)
+            proc.wait_until(lambda: victim not in s.workers() and len(s.worker_requests()) == 3, "replaced", 20)
+            crowd.report.trouble.clear()
+            becomes_even(s, crowd, 190)
+            assert not crowd.report.trouble
+            crowd.finish().check()
+
+
+def test_unequal_rates():
+    """Some clients ask all the time, most now and then."""
+    with MoveServer({"workers": 1}) as s:
+        with Crowd(s.address, busy=12, paced=60, idle=100) as crowd:
+            s.kill(signal.SIGTTIN)
+            proc.wait_until(lambda: len(s.worker_requests()) == 2, "two workers", 20)
+            becomes_even(s, crowd, 172)
+            crowd.finish().check()
+
+
+def test_without_rebalance_nothing_moves():
+    with MoveServer({"workers": 1, "rebalance": False}) as s:
+        with Crowd(s.address, paced=40, idle=40) as crowd:
+            s.kill(signal.SIGTTIN)
+            proc.wait_until(lambda: len(s.worker_requests()) == 2, "two workers", 20)
+            pause(1.5)
+            crowd.finish().check()
+        assert s.total()["moved"] == {"in": 0, "out": 0}
+
+
+for measuring in (test_from_all_on_one_worker, test_after_a_worker_was_killed, test_unequal_rates,
+                  test_given_connections_do_not_wake_their_giver_and_no_epoll_set_is_rebuilt):
+    measuring.alone = True
+for lengthy in (test_a_hundred_reloads_in_a_row, test_storm_of_reloads):
+    lengthy.long = True
