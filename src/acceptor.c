@@ -251,11 +251,11 @@ struct acceptor *acceptor_start(struct engine *engine)
 	return acceptor;
 }
 
-bool acceptor_has_room(const struct acceptor *acceptor, unsigned count)
+uint64_t acceptor_room(const struct acceptor *acceptor)
 {
 	uint64_t own = atomic_load_explicit(&acceptor->engine->slot->active, memory_order_relaxed);
 
-	return acceptor->own_limit == UINT64_MAX || own + count <= acceptor->own_limit;
+	return own < acceptor->own_limit ? acceptor->own_limit - own : 0;
 }
 
 void acceptor_stop(struct acceptor *acceptor)

@@ -6,7 +6,7 @@
 #ifndef ACCEPTOR_H
 #define ACCEPTOR_H
 
-#include <stdbool.h>
+#include <stdint.h>
 
 struct acceptor;
 struct engine;
@@ -14,8 +14,8 @@ struct engine;
 /* Begins to accept on all listeners of the engine's arguments.  NULL: no memory. */
 struct acceptor *acceptor_start(struct engine *engine);
 
-/* Whether descriptors for `count` more connections are left. */
-bool acceptor_has_room(const struct acceptor *acceptor, unsigned count);
+/* For how many more connections descriptors are left. */
+uint64_t acceptor_room(const struct acceptor *acceptor);
 void acceptor_stop(struct acceptor *acceptor);
 
 #endif

@@ -319,7 +319,7 @@ static bool adopt(struct engine *engine, const struct exchange_item *item,
 	return true;
 }
 
-int conn_take(struct engine *engine)
+int conn_take(struct engine *engine, uint64_t room)
 {
 	static struct exchange_batch batch;
 	struct conn *taken[EXCHANGE_BATCH];
@@ -334,7 +334,8 @@ int conn_take(struct engine *engine)
 	    exchange_put_back(engine->args->exchange.give, &batch) == 0)
 		return -1;
 	while ((result = exchange_next(&batch, &at, &next_fd, &item)) > 0) {
-		if (adopted == EXCHANGE_BATCH || !adopt(engine, &item, taken, &adopted))
+		if (adopted == EXCHANGE_BATCH || adopted >= room ||
+		    !adopt(engine, &item, taken, &adopted))
 			close(item.fd);
 		if (item.memfd >= 0)
 			close(item.memfd);
@@ -343,7 +344,7 @@ int conn_take(struct engine *engine)
 	count = exchange_count(&batch) ? exchange_count(&batch) : batch.fd_count;
 	if (adopted < count)
 		log_error("%u of %u connections of the exchange could not be taken: %s", count - adopted,
-			  count, result < 0 ? "message damaged or cut" : "no memory, or damaged");
+			  count, result < 0 ? "message damaged or cut" : "no room, or damaged");
 	for (; next_fd < batch.fd_count; next_fd++)
 		close(batch.fds[next_fd]);
 	engine_count(engine, COUNTER_lost, count > adopted ? count - adopted : 0);

@@ -41,9 +41,9 @@ int conn_describe_request(const struct conn *conn, const struct request *request
 			  struct exchange_record *record, struct iovec *payload);
 
 /*
- * Takes one message with connections.  1; 0: there is none; -1: only newer programs understand it, so that it
+ * Takes one message with connections, of which at most `room` stay; the others are lost.  1; 0: there is none; -1: only newer programs understand it, so that it
  * was put back, and the worker must take no more.
  */
-int conn_take(struct engine *engine);
+int conn_take(struct engine *engine, uint64_t room);
 
 #endif

@@ -165,6 +165,15 @@ int exchange_receive(int take, struct exchange_batch *batch)
 	return 1;
 }
 
+unsigned exchange_peek(int take)
+{
+	struct header header;
+
+	if (recv(take, &header, sizeof header, MSG_PEEK | MSG_DONTWAIT) < (ssize_t)sizeof header)
+		return 0;
+	return header.fd_count;
+}
+
 static bool is_family(uint16_t family)
 {
 	return family == AF_INET || family == AF_INET6 || family == AF_UNIX;

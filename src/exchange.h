@@ -94,6 +94,9 @@ void exchange_drop(struct exchange_batch *batch, bool sockets);
 /* Takes a batch, which may hold no connection.  1; 0: the exchange is no more; -1 with errno (EAGAIN: nothing there). */
 int exchange_receive(int take, struct exchange_batch *batch);
 
+/* How many descriptors the next batch brings.  It stays where it is, and another process may take it.  0: there is none. */
+unsigned exchange_peek(int take);
+
 /*
  * Whether a received batch is of a newer version than this program knows.  Then who gave it has others to take
  * it, and this one can put it back as it came, and must take no more.  -1 with errno: it could not be put back.

@@ -28,6 +28,7 @@
 
 #define LOOK_AGAIN 0.001 /* seconds until a full exchange is tried again */
 #define NO_ROOM 0.1      /* seconds until there may be free descriptors */
+#define NO_ROOM_MAX_NS 2000000000u /* that connections wait for them in the exchange */
 #define FIRST_SHARE 0.8  /* of timeouts.drain: then connections are closed */
 #define LAST_SHARE 0.15  /* of timeouts.drain, after that: then the worker goes */
 
@@ -43,6 +44,7 @@ struct worker {
 	struct acceptor *acceptor;
 	struct balancer *balancer;          /* NULL: off, or not accepting */
 	struct recycler *recycler;          /* NULL: off, or not accepting */
+	uint64_t no_room_ns;                /* since when there is none for what is in the exchange; 0: there is */
 	ev_signal term, quit;
 	ev_io ipc;
 	ev_timer deadline;                  /* of the drain */
@@ -189,16 +191,30 @@ static void on_look_again(struct ev_loop *loop, ev_timer *timer, int events)
 }
 
 /* Descriptors that come when there is no room for them are closed by the kernel: so look first. */
+static bool has_room(struct worker *worker)
+{
+	const struct engine *engine = &worker->engine;
+	uint64_t room = acceptor_room(worker->acceptor);
+	bool enough = room >= FDPASS_MAX ||
+		      room >= exchange_peek(engine->args->exchange.take);
+
+	if (enough)
+		worker->no_room_ns = 0;
+	else if (worker->no_room_ns == 0)
+		worker->no_room_ns = engine->now_ns;
+	return enough || engine->now_ns - worker->no_room_ns >= NO_ROOM_MAX_NS;
+}
+
 static void on_exchange(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct worker *worker = io->data;
-	double pause = acceptor_has_room(worker->acceptor, FDPASS_MAX) ? 0 : NO_ROOM;
+	double pause = has_room(worker) ? 0 : NO_ROOM;
 
 	(void)events;
 	if (pause == 0 && worker->balancer)
 		pause = balancer_hold_off(worker->balancer);
 	if (pause == 0) {
-		if (conn_take(&worker->engine) < 0)
+		if (conn_take(&worker->engine, acceptor_room(worker->acceptor)) < 0)
 			ev_io_stop(loop, io);
 		return;
 	}

@@ -42,6 +42,9 @@ class MoveServer(Server):
     def total(self):
         return self.stats()["total"]
 
+    def open_connections(self):
+        return sum(self.total()["connections"].values())
+
     def check_moved(self, at_least, lost=0):
         """What one process gave, another one took."""
         total = self.total()
@@ -287,7 +290,7 @@ def test_drain_deadline_ends_a_request_that_never_does():
     with MoveServer({"timeouts": {"drain": "1s", "request": "60s"}}) as s:
         with Crowd(s.address, idle=100, paced=4) as crowd, s.client() as never:
             never.send(get("/wait/0?1"))
-            proc.wait_until(lambda: s.total()["connections"]["active"] == 105, "all open")
+            proc.wait_until(lambda: s.open_connections() == 105, "all open")
             s.reload(seconds=10)
             never.expect_closed()
             crowd.finish().check()
@@ -300,7 +303,7 @@ def test_stopped_worker_is_replaced_at_the_deadline():
         with Crowd(s.address, idle=40, closing_allowed=True) as crowd:
             stopped = s.workers()[0]
             held = next(w for w in s.stats()["workers"] if w["pid"] == stopped)["connections"]
-            count = held["active"] + held["idle"] if "idle" in held else held["active"]
+            count = held["active"] + held["idle"]
             os.kill(stopped, signal.SIGSTOP)
             s.kill(signal.SIGHUP)
             proc.wait_until(lambda: not proc.alive(stopped), "stopped worker killed", 20)
@@ -326,13 +329,25 @@ def test_small_queue_of_an_unprivileged_user():
 
 
 def test_descriptor_limit_of_the_takers():
-    """Two workers' connections do not fit into one: what has room moves, all go on."""
-    with MoveServer({"workers": 3}, wrap=["prlimit", "--nofile=500:500"], errors=["exchange"]) as s:
-        with Crowd(s.address, idle=600, paced=4) as crowd:
-            s.reload(workers=3)
-            s.reload(workers=3)
+    """Each worker has room for some 400 connections, so that not everyone can take at any time."""
+    with MoveServer({"workers": 3}, wrap=["prlimit", "--nofile=500:500"]) as s:
+        with Crowd(s.address, idle=900, paced=4) as crowd:
+            s.reload()
+            s.reload()
             crowd.finish().check()
-        s.check_moved(1000)
+        s.check_moved(1800)
+
+
+def test_more_connections_than_the_takers_have_descriptors_for():
+    with MoveServer({"workers": 3}, wrap=["prlimit", "--nofile=500:500"], errors=["could not be taken"]) as s:
+        with Crowd(s.address, idle=900, closing_allowed=True) as crowd:
+            s.reload(workers=1, seconds=20)
+            proc.wait_until(lambda: crowd.report.closed >= 400, "the surplus closed", 20)
+            crowd.finish()
+        report, total = crowd.report, s.total()
+        assert not report.trouble, report.trouble[:5]
+        assert total["lost"] == report.closed and 400 <= report.closed < 600, (total, report.counts())
+        assert report.answers == 2 * 900 - report.closed, report.counts()
 
 
 def test_taker_killed_while_taking():
@@ -434,9 +449,10 @@ def becomes_even(server, crowd, connections, moves_before=0):
 def test_from_all_on_one_worker():
     with MoveServer({"workers": 1}) as s:
         with Crowd(s.address, paced=120, idle=400) as crowd:
-            for _ in range(3):
+            for count in (2, 3, 4):
                 s.kill(signal.SIGTTIN)
-            proc.wait_until(lambda: len(s.worker_requests()) == 4, "four workers", 20)
+                proc.wait_until(lambda: len(s.workers()) == count, "%d workers" % count, 20)
+            proc.wait_until(lambda: len(s.worker_requests()) == 4, "four workers that serve", 20)
             moves = becomes_even(s, crowd, 520)
             pause(1.5)
             # And then it rests.
