@@ -70,8 +70,9 @@ def compiled(folder):
     """A program whose library is there no more."""
     source = os.path.join(build.HANDLER_SOURCES, "lonely.c")
     library, program = os.path.join(folder, "liblonely.so"), os.path.join(folder, "lonely")
-    subprocess.run([*build.compiler(), "-shared", "-fPIC", "-DLIBRARY", "-o", library, source], check=True)
-    subprocess.run([*build.compiler(), "-o", program, source, library], check=True)
+    compiler = build.compiler()
+    subprocess.run([*compiler, "-shared", "-fPIC", "-DLIBRARY", "-o", library, source], check=True)
+    subprocess.run([*compiler, "-o", program, source, library], check=True)
     os.remove(library)
     with open(program, "rb") as f:
         return f.read()
@@ -90,7 +91,8 @@ def test_twenty_upgrades_are_not_seen_by_any_client():
                 proc.wait_until(lambda: proc.fd_kinds(s.pid) == kinds,
                                 lambda: "fds: %s, not %s" % (proc.fd_kinds(s.pid), kinds))
                 stats = s.stats()
-                assert all(stats["total"][key] >= totals[key] for key in ("accept", "requests", "close")), stats
+                for key in ("accept", "requests", "close"):
+                    assert stats["total"][key] >= totals[key], (totals, stats)
                 totals = stats["total"]
             report = crowd.finish()
         report.check()
@@ -104,7 +106,8 @@ def test_twenty_upgrades_are_not_seen_by_any_client():
 
 
 def test_programs_that_are_no_good_change_nothing():
-    with UpgradeServer({"timeouts": {"start": "2s", "request": "120s", "send": "120s", "drain": "60s"}}) as s:
+    timeouts = {"start": "2s", "request": "120s", "send": "120s", "drain": "60s"}
+    with UpgradeServer({"timeouts": timeouts}) as s:
         good = s.original
         cases = [
             (b"", "format"),
@@ -117,6 +120,7 @@ def test_programs_that_are_no_good_change_nothing():
             (b"#!/bin/sh\nkill -SEGV $$\n", "SIGSEGV"),
             (b"#!/bin/sh\necho no, thank you >&2; exit 1\n", "no, thank you"),
             (b"#!/nowhere/sh\n", "No such file"),
+            (s.changed(b"state %u, conn", b"stale %u, conn"), "does not go on from"),
             (b"#!/bin/sh\nenv; echo \"$@\"\n", "no whitecap"),
         ]
         with open("/bin/true", "rb") as f:
@@ -139,7 +143,7 @@ def test_programs_that_are_no_good_change_nothing():
 
 
 def test_no_signal_is_lost_while_a_program_is_proven():
-    """A HUP meanwhile makes for a reload after it, TTIN is acted upon at once, USR2 for another proof."""
+    """HUP meanwhile: a reload after it; TTIN: acted upon at once; USR2: another proof."""
     with UpgradeServer({"timeouts": {"start": "2s"}, "routes": [route("v1")]}) as s:
         s.install(b"#!/bin/sh\nexec sleep 1000\n")
         s.errors.append("upgrade failed: ")
