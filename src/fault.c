@@ -234,6 +234,7 @@ static void pass_to_main_thread(void *context)
 	for (int i = 0; i < WAIT_MS && !atomic_load(&done); i++)
 		nanosleep(&pause, NULL); /* a bare system call */
 	fault.context = context;
+	allow_second_faults();
 	attempt(report_backtrace, 0);
 	die();
 }

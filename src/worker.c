@@ -107,6 +107,9 @@ static void on_turn(struct ev_loop *loop)
 		scoreboard_add(&engine->slot->turn, 1);
 	if (engine->fault_due)
 		fault_now();
+	/* Now rather than with a request at hand: another thread may have died with the heap's lock. */
+	if (!engine->spare)
+		engine->spare = request_get(engine->pool, REQUEST_READ_SIZE);
 	if (engine->mode == ENGINE_SERVING) {
 		if (worker->balancer)
 			balancer_wake(worker->balancer);
