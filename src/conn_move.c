@@ -120,6 +120,7 @@ static bool ship(struct engine *engine)
 	for (unsigned i = 0; i < shipment.batch.count; i++)
 		conn_forget(shipment.conns[i]);
 	engine_count(engine, COUNTER_moved_out, shipment.batch.count);
+	scoreboard_note_move(engine->slot, engine_clock(), shipment.batch.count);
 	PROBE(moved_out, shipment.batch.count);
 	return true;
 }
@@ -348,6 +349,7 @@ int conn_take(struct engine *engine, uint64_t room)
 	for (; next_fd < batch.fd_count; next_fd++)
 		close(batch.fds[next_fd]);
 	engine_count(engine, COUNTER_lost, count > adopted ? count - adopted : 0);
+	scoreboard_note_move(engine->slot, engine_clock(), 0);
 	for (unsigned i = 0; i < adopted; i++)
 		conn_resume(taken[i]);
 	return 1;

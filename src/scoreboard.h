@@ -89,6 +89,8 @@ struct scoreboard_slot {
 	_Atomic uint64_t busy;                /* of them, inside a request (gauge) */
 	_Atomic uint64_t accepting;           /* 1: takes new connections */
 	_Atomic uint32_t proving;             /* of a proving child: the route whose handler is at work, from 1 */
+	_Atomic uint64_t move_began_ns, move_ended_ns; /* its last move, CLOCK_MONOTONIC; 0: none */
+	_Atomic uint64_t move_count;          /* connections that it gave in it */
 	_Atomic uint64_t turn;                /* odd: inside a handler or callback, another number each time */
 	_Atomic uint64_t turn_limit_ms;       /* that it may take; 0: any time */
 	_Atomic uint64_t counter[COUNTER_COUNT];
@@ -113,6 +115,17 @@ static inline void scoreboard_add(_Atomic uint64_t *counter, uint64_t n)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
 			      memory_order_relaxed);
+}
+
+/* A process moves connections now, and gives so many of them away.  After a second of rest, it is another move. */
+static inline void scoreboard_note_move(struct scoreboard_slot *slot, uint64_t now_ns, uint64_t given)
+{
+	if (now_ns - atomic_load_explicit(&slot->move_ended_ns, memory_order_relaxed) > 1000000000u) {
+		atomic_store_explicit(&slot->move_began_ns, now_ns, memory_order_relaxed);
+		atomic_store_explicit(&slot->move_count, 0, memory_order_relaxed);
+	}
+	scoreboard_add(&slot->move_count, given);
+	atomic_store_explicit(&slot->move_ended_ns, now_ns, memory_order_relaxed);
 }
 
 /* Maps a new scoreboard, all zero; *fd is its memfd (close-on-exec).  NULL with errno. */

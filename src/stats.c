@@ -182,6 +182,34 @@ void stats_user_counters(const struct stats *stats, const char *path,
 		show(data, names.name[i].text, names.name[i].sum);
 }
 
+static const struct scoreboard_slot *last_mover(const struct stats *stats)
+{
+	const struct scoreboard_slot *last = &stats->board->slot[1];
+
+	for (unsigned i = 2; i < SCOREBOARD_ADMIN; i++)
+		if (load(&stats->board->slot[i].move_ended_ns) > load(&last->move_ended_ns))
+			last = &stats->board->slot[i];
+	return last;
+}
+
+/* What began before the last move ended, and ended after it began, belongs to it. */
+void stats_last_move(const struct stats *stats, struct stats_move *move)
+{
+	const struct scoreboard_slot *last = last_mover(stats);
+	uint64_t began_ns = load(&last->move_began_ns);
+
+	*move = (struct stats_move){.began_ns = began_ns, .ended_ns = load(&last->move_ended_ns)};
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+		const struct scoreboard_slot *slot = &stats->board->slot[i];
+
+		if (load(&slot->move_ended_ns) == 0 || load(&slot->move_ended_ns) < began_ns)
+			continue;
+		move->count += load(&slot->move_count);
+		if (load(&slot->move_began_ns) < move->began_ns)
+			move->began_ns = load(&slot->move_began_ns);
+	}
+}
+
 const char *stats_state_name(enum master_state state)
 {
 	static const char *const names[] = {

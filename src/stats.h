@@ -71,6 +71,13 @@ void stats_add_route(const struct stats *stats, int place, struct histogram_sum 
 void stats_add_all(const struct stats *stats, struct histogram_sum *latency);
 void stats_add_lag(const struct stats *stats, struct histogram_sum *lag);
 
+/* The last time that connections moved, by all processes that had a part in it. */
+struct stats_move {
+	uint64_t count;           /* 0: never */
+	uint64_t began_ns, ended_ns; /* CLOCK_MONOTONIC */
+};
+void stats_last_move(const struct stats *stats, struct stats_move *move);
+
 /*
  * The handler's own counters of a route: calls show for each name, with the sum over all slots.
  * At most SCOREBOARD_USER_COUNTERS of a slot.

@@ -327,6 +327,22 @@ static void write_lists(struct json_out *json, const struct stats *stats)
 	json_out_close(json, ']');
 }
 
+static void write_last_move(struct json_out *json, const struct stats *stats)
+{
+	struct stats_move move;
+
+	stats_last_move(stats, &move);
+	if (move.count == 0) {
+		json_out_null(json, "last_move");
+		return;
+	}
+	json_out_open(json, "last_move", '{');
+	json_out_count(json, "count", move.count);
+	json_out_real(json, "ms", (double)(move.ended_ns - move.began_ns) / 1e6, 3);
+	json_out_real(json, "ago_s", seconds_since(stats, move.ended_ns), 1);
+	json_out_close(json, '}');
+}
+
 void stats_json_write(FILE *out, const struct stats *stats)
 {
 	const struct master_status *status = &stats->status;
@@ -342,6 +358,7 @@ void stats_json_write(FILE *out, const struct stats *stats)
 	json_out_count(&json, "generation", status->generation);
 	write_reload(&json, status);
 	write_reopen(&json, status);
+	write_last_move(&json, stats);
 	write_total(&json, stats);
 	write_windows(&json, stats);
 	write_lists(&json, stats);

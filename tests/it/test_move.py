@@ -46,11 +46,15 @@ class MoveServer(Server):
         return sum(self.total()["connections"].values())
 
     def check_moved(self, at_least, lost=0):
-        """What one process gave, another one took."""
-        total = self.total()
-        assert total["lost"] == lost, total
-        assert total["moved"]["in"] == total["moved"]["out"] >= at_least, total
-        return total
+        """What one process gave, another one takes."""
+        seen = []
+
+        def is_taken():
+            seen[:] = [self.total()]
+            return seen[0]["moved"]["in"] == seen[0]["moved"]["out"] >= at_least and seen[0]["lost"] == lost
+
+        proc.wait_until(is_taken, lambda: "all that was given taken: %s" % seen, 5)
+        return seen[0]
 
     def worker_requests(self):
         return {w["pid"]: w["requests"] for w in self.stats()["workers"] if w["state"] == "ready"}
@@ -78,6 +82,8 @@ def test_reload_is_not_seen_by_any_client():
     with MoveServer() as s:
         survives(s, s.reload, busy=64, idle=idle)
         s.check_moved(idle)
+        move = s.stats()["last_move"]
+        assert move["count"] >= idle and 0 < move["ms"] < 1000 * proc.scale() * 10, move
 
 
 def test_answers_are_the_new_handlers_once_the_reload_is_done():

@@ -191,7 +191,33 @@ static void test_admin(void)
 	done(json, &stats);
 }
 
+/* Two gave at the same time, one took, and another one had moved long before. */
+static void test_last_move(void)
+{
+	struct stats stats;
+	struct scoreboard *board;
+	json_t *json;
+
+	stats_sample_open(&stats);
+	json = written(&stats);
+	CU_ASSERT(json_is_null(at(json, "last_move")));
+	json_decref(json);
+	board = stats_sample_board(&stats);
+	scoreboard_note_move(&board->slot[1], 1400000000, 50);
+	scoreboard_note_move(&board->slot[2], 2980000000, 60);
+	scoreboard_note_move(&board->slot[2], 2990000000, 4);
+	scoreboard_note_move(&board->slot[3], 2990000000, 10);
+	scoreboard_note_move(&board->slot[4], 2985000000, 0);
+	scoreboard_note_move(&board->slot[4], 3000000000, 0);
+	json = written(&stats);
+	CU_ASSERT_EQUAL(json_integer_value(at(json, "last_move.count")), 74);
+	CU_ASSERT_DOUBLE_EQUAL(json_number_value(at(json, "last_move.ms")), 20, 0.001);
+	CU_ASSERT_DOUBLE_EQUAL(json_number_value(at(json, "last_move.ago_s")), 0.5, 0.001);
+	done(json, &stats);
+}
+
 CU_TestInfo stats_json_tests[] = {
+	{"last move", test_last_move},
 	{"zero", test_zero},
 	{"big numbers", test_big_numbers},
 	{"texts are escaped", test_texts_are_escaped},
