@@ -60,6 +60,7 @@ static int route_open(struct route *route, const struct worker_args *args, size_
 	route->timeout_ns =
 		(config->timeout_ms ? config->timeout_ms : args->config->handler_ms) * 1000000;
 	find_counts(route, args, config);
+	note_proving(route, (uint32_t)index + 1);
 	route->handler = args->builtin ? args->builtin
 				       : handler_load(&args->images[index], where, err);
 	if (!route->handler)

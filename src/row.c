@@ -270,13 +270,14 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
 
 	(void)loop;
 	(void)events;
-	name_culprit(row, culprit, sizeof culprit);
-	if (row->state == SLOT_STARTING && row->number == ROW_PROVER)
+	if (row->state == SLOT_STARTING && row->number == ROW_PROVER) {
+		name_culprit(row, culprit, sizeof culprit);
 		snprintf(reason, sizeof reason, "%s hangs in init or fini: not done within %g s",
 			 culprit, seconds);
-	else if (row->state == SLOT_STARTING)
+	} else if (row->state == SLOT_STARTING) {
 		snprintf(reason, sizeof reason, "%s (%d) was not ready within %g s", row_name(row),
 			 (int)row->pid, seconds);
+	}
 	if (row->state == SLOT_DRAINING || row->state == SLOT_DYING)
 		log_warn("%s (%d) was not done at its deadline: killed", row_name(row),
 			 (int)row->pid);
@@ -432,12 +433,13 @@ static void on_exit_of(struct row *row, int status)
 	describe(status, how, sizeof how);
 	log_end(row, status, how);
 	account(row, status, how);
-	name_culprit(row, culprit, sizeof culprit);
-	if (row->number == ROW_PROVER && is_crash(status))
+	if (row->number == ROW_PROVER && is_crash(status)) {
+		name_culprit(row, culprit, sizeof culprit);
 		snprintf(reason, sizeof reason, "%s crashed in init or fini: %s", culprit, how);
-	else
+	} else {
 		snprintf(reason, sizeof reason, "%s (%d) ended before it served: %s", row_name(row),
 			 (int)row->pid, how);
+	}
 	ev_io_stop(row->rows->loop, &row->on_message);
 	close(row->ipc);
 	row->pid = 0;

@@ -157,7 +157,7 @@ def test_refused_reloads_change_nothing():
             (changed(routes=[{"path": "/", "handler": "nosuch"}]), "nosuch"),
             (changed(routes=[kit_route("/", "ok", init="fail")]), r"routes\[0\]|told to fail"),
             (changed(routes=[kit_route("/", "ok", init="crash")]), "SIGSEGV|signal"),
-            (changed(routes=[kit_route("/", "ok", init="hang")]), "not ready within"),
+            (changed(routes=[kit_route("/", "ok", init="hang")]), "hangs in init"),
             (changed(log={"path": "/nonexistent/log"}), "/nonexistent/log"),
             (changed(user="nosuchuser"), "nosuchuser"),
             (changed(listen=["192.0.2.77:80"]), "192.0.2.77"),
