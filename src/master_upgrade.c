@@ -233,6 +233,7 @@ static int adopt_scoreboard(struct master *master, const struct upgrade_state *l
 	rows->scoreboard = scoreboard_adopt(left->scoreboard);
 	if (rows->scoreboard || errno != EPROTO)
 		return rows->scoreboard ? 0 : -1;
+	log_info("upgrade: statistics are kept in another form now: they begin with the totals");
 	master->left_scoreboard_fd = left->scoreboard;
 	master->scoreboard_fd = -1;
 	rows->scoreboard = scoreboard_open(&master->scoreboard_fd);
