@@ -243,6 +243,19 @@ static int rebuild_chunked(const struct request *request, struct exchange_record
 	return pieces;
 }
 
+/* A whole request, to be handled from its start on. */
+static int describe_again(struct conn *conn, const struct request *request,
+			  struct exchange_record *record)
+{
+	conn->closing = conn->linger = false; /* that is found out again */
+	conn_describe(rescue.engine, conn, record);
+	record->state = EXCHANGE_READING;
+	record->served--;
+	if (request->http.phase == HTTP_PHASE_CHUNKED)
+		return rebuild_chunked(request, record);
+	return conn_describe_request(conn, request, record, rescue.payload);
+}
+
 static void add_pending(struct conn *conn, const struct request *request)
 {
 	struct exchange_record record;
@@ -252,14 +265,36 @@ static void add_pending(struct conn *conn, const struct request *request)
 		add_error(conn, request, 500, request->out, request->out_count);
 		return;
 	}
-	conn->closing = conn->linger = false; /* that is found out again, too */
-	conn_describe(rescue.engine, conn, &record);
-	record.state = EXCHANGE_READING;
-	record.served--;
-	pieces = request->http.phase == HTTP_PHASE_CHUNKED
-			 ? rebuild_chunked(request, &record)
-			 : conn_describe_request(conn, request, &record, rescue.payload);
+	pieces = describe_again(conn, request, &record);
 	record.replayed = 1;
+	add(conn, &record, pieces);
+}
+
+/*
+ * Between reading and answering: the octets at hand may be anything, but for a request that waits for memory, as it does
+ * where another thread died with the heap's lock.
+ */
+static void add_at_hand(struct conn *conn)
+{
+	const struct engine *engine = rescue.engine;
+	const struct output *output = &engine->output;
+	const struct request *request = conn->request ? conn->request : engine->current;
+	struct exchange_record record;
+	int pieces;
+
+	if (engine->starting) {
+		pieces = describe_again(conn, engine->starting, &record);
+		for (int i = 0; i < output->count; i++)
+			rescue.payload[pieces++] = output->iov[i];
+		record.output_len = (uint32_t)output->len;
+		record.state = output->len > 0 ? EXCHANGE_SENDING : EXCHANGE_READING;
+	} else if (engine->allocating && output->len == 0 && request->state == REQUEST_READING) {
+		conn_describe(engine, conn, &record);
+		record.state = EXCHANGE_READING;
+		pieces = conn_describe_request(conn, request, &record, rescue.payload);
+	} else {
+		return;
+	}
 	add(conn, &record, pieces);
 }
 
@@ -288,8 +323,8 @@ static void rescue_one(struct conn *conn)
 	if (running && running->conn == conn)
 		add_error(conn, running, rescue.cause->is_hang ? 504 : 500, engine->output.iov,
 			  engine->output.count);
-	else if (engine->processing == conn) /* between reading and answering: its request is lost */
-		return;
+	else if (engine->processing == conn)
+		add_at_hand(conn);
 	else if (!request)
 		add_as_is(conn);
 	else if (!request_is_known(engine->pool, request))

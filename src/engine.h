@@ -54,6 +54,8 @@ struct engine {
 	struct request *answered;    /* pending requests that were answered since the loop woke up */
 	struct request *running;     /* whose handler is running; NULL: none */
 	struct conn *processing;     /* whose event is being handled; NULL: none */
+	struct request *starting;    /* whole, and waits for memory before its handler is called; NULL: none */
+	bool allocating;             /* memory for a request, so that what is at hand is whole in itself */
 	struct output output;
 	struct latency latency;
 

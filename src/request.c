@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine.h"
 #include "log.h"
 
 enum {
@@ -130,7 +131,7 @@ void request_reset(struct request *request)
 	http_request_init(&request->http, pool_in_use->limits);
 }
 
-struct request *request_get(struct request_pool *pool, size_t size)
+static struct request *get(struct request_pool *pool, size_t size)
 {
 	struct request *request = pool->free;
 
@@ -149,6 +150,16 @@ struct request *request_get(struct request_pool *pool, size_t size)
 fail:
 	request_put(pool, request);
 	return NULL;
+}
+
+struct request *request_get(struct request_pool *pool, size_t size)
+{
+	struct request *request;
+
+	pool->engine->allocating = true;
+	request = get(pool, size);
+	pool->engine->allocating = false;
+	return request;
 }
 
 /* One that no handler has seen needs no new generation. */

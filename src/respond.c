@@ -150,10 +150,13 @@ static void decide_keep_alive(struct conn *conn, const struct request *request)
 }
 
 /* The handler may keep the request: then another one must be there to take its place. */
-static bool has_spare(struct engine *engine)
+static bool has_spare(struct engine *engine, struct request *request)
 {
-	if (!engine->spare)
+	if (!engine->spare) {
+		engine->starting = request;
 		engine->spare = request_get(engine->pool, REQUEST_READ_SIZE);
+		engine->starting = NULL;
+	}
 	return engine->spare;
 }
 
@@ -209,7 +212,7 @@ bool respond_handle(struct conn *conn, struct request *request)
 		path = (struct wc_span){"/", 1};
 	switch (routes_find(engine->routes, path, method, &route, allow, sizeof allow)) {
 	case ROUTE_FOUND:
-		if (!has_spare(engine)) {
+		if (!has_spare(engine, request)) {
 			put_error(conn, request, 503, NULL);
 			break;
 		}

@@ -106,8 +106,12 @@ static NOINLINE void smash_stack(void)
 /* The list of free blocks leads nowhere: malloc() itself faults. */
 static void in_malloc(void)
 {
-	volatile uintptr_t *volatile a = malloc(1000), *volatile b = malloc(1000);
+	volatile uintptr_t *volatile a, *volatile b;
 
+	for (int i = 0; i < 8; i++) /* of this size none is free then */
+		nowhere = malloc(1000);
+	a = malloc(1000);
+	b = malloc(1000);
 	free((void *)a);
 	free((void *)b);
 	b[0] = ((uintptr_t)b >> 12) ^ 0x10;

@@ -127,8 +127,12 @@ def fd_targets(pid):
 
 
 def fd_kinds(pid):
-    """How many descriptors of each kind: numbers of inodes and names of handlers left out, paths kept."""
-    return collections.Counter(re.sub(r":\[\d+\]$|(?<=^/memfd:).*\.so", "", t) for t in fd_targets(pid).values())
+    """
+    How many descriptors of each kind: numbers of inodes and names of handlers left out, paths kept.  A statistics file
+    that is being written comes and goes.
+    """
+    return collections.Counter(re.sub(r":\[\d+\]$|(?<=^/memfd:).*\.so", "", t) for t in fd_targets(pid).values()
+                               if "/.whitecap-" not in t)
 
 
 def kill_quietly(pid, number=signal.SIGKILL):
