@@ -67,4 +67,5 @@ def main():
     print(count_closed(clients), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

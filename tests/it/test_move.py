@@ -110,7 +110,7 @@ def test_handler_file_replaced_on_disk_deploys_at_hup():
         s.start()
 
         def deploy():
-            for i in range(6):
+            for i in range(4):
                 shutil.copy(build.move_handler("v%d" % (i % 2 + 1)), path + ".new")
                 os.rename(path + ".new", path)
                 s.reload()
@@ -128,8 +128,8 @@ def test_a_hundred_reloads_in_a_row():
                 s.kill(signal.SIGHUP)
                 proc.wait_until(lambda: s.generation() > before, "reloaded")
 
-        survives(s, reloads, busy=4)
-        s.check_moved(count * IDLE // 2)
+        survives(s, reloads, busy=4, idle=100)
+        s.check_moved(count * 50)
         assert s.stats()["reload"]["count"] == count
 
 
@@ -258,10 +258,9 @@ def test_recycling_by_requests():
 
 def test_recycling_by_memory():
     with MoveServer({"workers": 1, "limits": {"worker_memory": "1g"}}) as s:
-        survives(s, lambda: s.reload(routes=[route("v2", ballast=str(100 << 20))]))
+        s.reload(routes=[route("v2", ballast=str(100 << 20))])
         assert s.total()["recycle"] == 0
-        big = "64m" if not sanitized() else "96m"
-        s.reload(limits={"worker_memory": big})
+        s.reload(limits={"worker_memory": "64m"})
         survives(s, lambda: proc.wait_until(lambda: s.total()["recycle"] >= 1, "recycled", 20), idle=50)
         assert s.log.find(r"to be replaced at \d+ KiB of memory")
         s.reload(routes=[route("v2")], limits={})

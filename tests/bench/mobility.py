@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""What reloads and upgrades cost the clients of whitecap, nginx and HAProxy, and what moving a connection
+costs whitecap: scripts/bench mobility."""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from load import HERE, Idle
+from processes import Server, Trouble, affinity, descendants, free_port, read_file
+from report import number, table
+from scenarios import SCENARIOS
+from servers import (HAPROXY, NGINX, WHITECAP, set_up_haproxy, set_up_nginx, set_up_whitecap, whitecap_command,
+                     whitecap_config)
+
+SERVER_CPUS, LOAD_CPUS = {0}, {1}
+BUSY, IDLE, RELOADS, WORKERS = 64, 1000, 10, 2
+EVERY = 1.0          # seconds from one event to the next
+EVENT_SECONDS = 0.5  # what counts as during an event
+MOVED = (5000, 15000)
+COST_RELOADS = 5
+
+
+class Busy:
+    """A process of busy.py."""
+
+    def __init__(self, port, count, cpus):
+        with affinity(cpus):
+            self.process = subprocess.Popen([sys.executable, os.path.join(HERE, "busy.py"), str(port), str(count)],
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "ready\n":
+            raise Trouble(f"could not open {count} connections to port {port}")
+
+    def result(self, spans):
+        output = self.process.communicate(json.dumps(spans) + "\n", timeout=60)[0]
+        return json.loads(output)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def signal_master(server, which):
+    os.kill(server.process.pid, which)
+
+
+def reload_by(which):
+    return lambda server, folder: signal_master(server, which)
+
+
+def set_up_haproxy_master(*arguments):
+    return ["haproxy", "-W", *set_up_haproxy(*arguments)[1:]]
+
+
+# nginx upgrades only when it has daemonized; what it does to connections then is what it does at a reload.
+# HAProxy executes the binary on disk at each reload.
+SUBJECTS = (
+    (WHITECAP, set_up_whitecap, reload_by(signal.SIGHUP), reload_by(signal.SIGUSR2)),
+    (NGINX, set_up_nginx, reload_by(signal.SIGHUP), None),
+    (HAPROXY, set_up_haproxy_master, reload_by(signal.SIGUSR2), reload_by(signal.SIGUSR2)),
+)
+
+
+@contextlib.contextmanager
+def running(tools, set_up):
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        os.chmod(folder, 0o755)
+        port = free_port()
+        command = set_up(tools, SCENARIOS[0], folder, port, WORKERS)
+        with Server(command, port, SERVER_CPUS, os.path.join(folder, "log")) as server:
+            yield server, folder
+
+
+def play(server, folder, act, times):
+    """The spans of time of the events."""
+    spans = []
+    time.sleep(2 * EVERY)
+    for _ in range(times):
+        begin = time.monotonic()
+        act(server, folder)
+        time.sleep(max(0.0, begin + EVERY - time.monotonic()))
+        spans.append([begin, begin + EVENT_SECONDS])
+    time.sleep(EVERY)
+    return spans
+
+
+def measure_events(tools, set_up, act, times):
+    with running(tools, set_up) as (server, folder):
+        idle = Idle(server.port, IDLE, LOAD_CPUS)
+        with idle, Busy(server.port, BUSY, LOAD_CPUS) as busy:
+            result = busy.result(play(server, folder, act, times))
+        result["idle_closed"] = idle.closed
+    return result
+
+
+def set_up_mover(tools, _, folder, port, workers):
+    config = whitecap_config(tools.whitecap, port, workers, {"/": ("hello", {})})
+    config["stats"] = {"file": os.path.join(folder, "stats.json")}
+    return whitecap_command(tools.whitecap, folder, config)
+
+
+def read_stats(server, folder):
+    path = os.path.join(folder, "stats.json")
+    with contextlib.suppress(OSError):
+        os.remove(path)
+    signal_master(server, signal.SIGUSR1)
+    deadline = time.monotonic() + 5
+    while not os.path.exists(path):
+        if time.monotonic() > deadline:
+            raise Trouble("whitecap wrote no statistics")
+        time.sleep(0.01)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def reload_and_wait(server, folder, count):
+    """ms that it took to move `count` connections."""
+    before = read_stats(server, folder)
+    signal_master(server, signal.SIGHUP)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        stats = read_stats(server, folder)
+        if (stats["generation"] > before["generation"] and
+                stats["total"]["moved"]["in"] >= before["total"]["moved"]["in"] + count):
+            return stats["last_move"]["ms"] if count else 0
+    raise Trouble(f"not all of {count} connections moved: {stats['total']['moved']}")
+
+
+def move_all(tools, count, reloads):
+    """(ms of each move, CPU µs of the whole server, connections closed)"""
+    times = []
+    with running(tools, set_up_mover) as (server, folder):
+        idle = Idle(server.port, count, LOAD_CPUS)
+        with idle:
+            for _ in range(reloads):
+                time.sleep(1.2)  # then it is a move of its own
+                times.append(reload_and_wait(server, folder, count))
+            cpu = usage_of(server)
+    return times, cpu, idle.closed
+
+
+def usage_of(server):
+    """CPU µs of the master, its children that are gone, and those that are there."""
+    total = 0.0
+    for pid in descendants(server.process.pid):
+        fields = read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        if fields:
+            total += sum(map(int, fields[11:13])) * 1e6 / os.sysconf("SC_CLK_TCK")
+            if pid == server.process.pid:
+                total += sum(map(int, fields[13:15])) * 1e6 / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def measure_move(tools, count):
+    base = move_all(tools, 0, COST_RELOADS)[1] - move_all(tools, 0, 0)[1]
+    opened = move_all(tools, count, 0)[1]
+    times, cpu, closed = move_all(tools, count, COST_RELOADS)
+    return {"ms": sorted(times), "closed": closed,
+            "cpu_us_per_move": (cpu - opened - base) / (count * COST_RELOADS)}
+
+
+def events_table(results):
+    rows = [["server", "event", "busy closed", "idle closed", "requests failed", "requests/s",
+             "p99.9 µs undisturbed", "p99.9 µs during"]]
+    for (name, event), result in results.items():
+        rows.append([name, event, number(0)(result["closed"]), number(0)(result["idle_closed"]),
+                     number(0)(result["failed"]), number(0)(result["requests"] / result["seconds"]),
+                     number(0)(result["p999_us"]), number(0)(result["p999_event_us"])])
+    return f"### Reloads and upgrades: {BUSY} busy and {IDLE} idle connections\n\n{table(rows)}"
+
+
+def moves_table(results):
+    rows = [["connections", "ms to move all (median)", "slowest", "CPU µs per move", "closed"]]
+    for count, result in results.items():
+        rows.append([f"{count:,}", number(1)(result["ms"][len(result["ms"]) // 2]), number(1)(result["ms"][-1]),
+                     number(1)(result["cpu_us_per_move"]), number(0)(result["closed"])])
+    return f"### Moving idle connections of whitecap at a reload, {WORKERS} workers\n\n{table(rows)}"
+
+
+def measure_mobility(tools, quick=False):
+    reloads = 2 if quick else RELOADS
+    events, moves = {}, {}
+    for kind, set_up, reload, upgrade in SUBJECTS:
+        for event, act, times in (("%d reloads" % reloads, reload, reloads), ("1 upgrade", upgrade, 1)):
+            if not act:
+                continue
+            result = measure_events(tools, set_up, act, times)
+            result["seconds"] = (times + 3) * EVERY
+            events[kind.name, event] = result
+    print(events_table(events), flush=True)
+    for count in MOVED[:1] if quick else MOVED:
+        if count < tools.connections:
+            moves[count] = measure_move(tools, count)
+    print("\n" + moves_table(moves), flush=True)
+    return {"events": [dict(result, server=name, event=event) for (name, event), result in events.items()],
+            "moves": moves}
