@@ -201,7 +201,8 @@ static void test_last_move(void)
 	stats_sample_open(&stats);
 	json = written(&stats);
 	CU_ASSERT(json_is_null(at(json, "last_move")));
-	json_decref(json);
+	done(json, &stats);
+	stats_sample_open(&stats);
 	board = stats_sample_board(&stats);
 	scoreboard_note_move(&board->slot[1], 1400000000, 50);
 	scoreboard_note_move(&board->slot[2], 2980000000, 60);
