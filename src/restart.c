@@ -26,11 +26,11 @@ void restart_note_end(struct restart *restart, uint64_t now_ms, uint64_t alive_m
 	restart->failures++;
 }
 
-uint64_t restart_wait(const struct restart *restart, uint64_t now_ms, bool needed)
+uint64_t restart_wait(const struct restart *restart, uint64_t now_ms, uint64_t limit_ms)
 {
 	uint64_t due_ms = restart->due_ms;
 
-	if (needed && due_ms > restart->ended_ms + RESTART_FIRST_MS)
-		due_ms = restart->ended_ms + RESTART_FIRST_MS;
+	if (due_ms > restart->ended_ms + limit_ms)
+		due_ms = restart->ended_ms + limit_ms;
 	return due_ms > now_ms ? due_ms - now_ms : 0;
 }

@@ -100,6 +100,7 @@ static void publish_history(struct rows *rows, unsigned number)
 
 static void note_end(struct row *row, bool clean)
 {
+	restart_of(row)->served = row->was_ready;
 	restart_note_end(restart_of(row), now_ns() / 1000000, alive_ms(row), clean);
 	row->rows->history[row->number].restarts++;
 	publish_history(row->rows, row->number);
@@ -182,7 +183,7 @@ static void wait_for_restart(struct row *row)
 		feed(row, SLOT_DRAIN, NULL);
 		return;
 	}
-	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, false));
+	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, RESTART_MAX_MS));
 }
 
 static void replace(struct row *row)
@@ -508,7 +509,7 @@ int rows_start(struct rows *rows, struct generation *generation, unsigned number
 		return -1;
 	row->generation = generation;
 	row->number = number;
-	row->was_ready = false;
+	row->was_ready = generation->restart[number].served; /* one that crashed is replaced in another row */
 	generation->rows++;
 	feed(row, SLOT_START, NULL);
 	publish_history(rows, number);
@@ -607,7 +608,9 @@ void row_go(struct row *row)
 
 void row_hurry(struct row *row)
 {
-	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, true));
+	uint64_t limit_ms = row->was_ready ? RESTART_SERVED_MS : RESTART_FIRST_MS;
+
+	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, limit_ms));
 }
 
 void row_reopen(struct row *row)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What reloads and upgrades cost the clients of whitecap, nginx and HAProxy, and what moving a connection
+"""What reloads, upgrades and crashes of a worker cost the clients of whitecap, nginx and HAProxy, and what moving a connection
 costs whitecap: scripts/bench mobility."""
 import contextlib
 import json
@@ -57,6 +57,11 @@ def reload_by(which):
 
 def set_up_haproxy_master(*arguments):
     return ["haproxy", "-W", *set_up_haproxy(*arguments)[1:]]
+
+
+def crash_worker(server, folder):
+    """The kernel's way of ending a process that reads from nowhere."""
+    os.kill(descendants(server.process.pid)[-1], signal.SIGSEGV)
 
 
 # nginx upgrades only when it has daemonized; what it does to connections then is what it does at a reload.
@@ -174,7 +179,7 @@ def events_table(results):
         rows.append([name, event, number(0)(result["closed"]), number(0)(result["idle_closed"]),
                      number(0)(result["failed"]), number(0)(result["requests"] / result["seconds"]),
                      number(0)(result["p999_us"]), number(0)(result["p999_event_us"])])
-    return f"### Reloads and upgrades: {BUSY} busy and {IDLE} idle connections\n\n{table(rows)}"
+    return f"### Reloads, upgrades and crashes: {BUSY} busy and {IDLE} idle connections\n\n{table(rows)}"
 
 
 def moves_table(results):
@@ -189,7 +194,8 @@ def measure_mobility(tools, quick=False):
     reloads = 2 if quick else RELOADS
     events, moves = {}, {}
     for kind, set_up, reload, upgrade in SUBJECTS:
-        for event, act, times in (("%d reloads" % reloads, reload, reloads), ("1 upgrade", upgrade, 1)):
+        for event, act, times in (("%d reloads" % reloads, reload, reloads), ("1 upgrade", upgrade, 1),
+                                  ("1 crash", crash_worker, 1)):
             if not act:
                 continue
             result = measure_events(tools, set_up, act, times)

@@ -22,7 +22,7 @@ import test_crash as crash
 
 HANDLER_MS = 1500
 CROWD = {"idle": 60, "busy": 4, "paced": 8, "pipelining": 4, "trickling": 6, "half_body": 4, "half_chunked": 4,
-         "continued": 2, "slow": 1}
+         "continued": 2, "dribbling": 1}  # not "slow": TCP_USER_TIMEOUT ends who reads nothing for long
 
 
 class Chaos:

@@ -9,14 +9,14 @@
 static uint64_t end(struct restart *restart, uint64_t now, uint64_t alive)
 {
 	restart_note_end(restart, now, alive, false);
-	return restart_wait(restart, now, false);
+	return restart_wait(restart, now, RESTART_MAX_MS);
 }
 
 static void test_never_ended(void)
 {
 	struct restart restart = {0};
 
-	CU_ASSERT_EQUAL(restart_wait(&restart, 12345, false), 0);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 12345, RESTART_MAX_MS), 0);
 }
 
 static void test_doubles(void)
@@ -48,9 +48,9 @@ static void test_time_passes(void)
 	struct restart restart = {.failures = 3};
 
 	CU_ASSERT_EQUAL(end(&restart, 5000, 5), 400);
-	CU_ASSERT_EQUAL(restart_wait(&restart, 5150, false), 250);
-	CU_ASSERT_EQUAL(restart_wait(&restart, 5400, false), 0);
-	CU_ASSERT_EQUAL(restart_wait(&restart, 9999, false), 0);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 5150, RESTART_MAX_MS), 250);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 5400, RESTART_MAX_MS), 0);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 9999, RESTART_MAX_MS), 0);
 }
 
 static void test_needed(void)
@@ -58,12 +58,13 @@ static void test_needed(void)
 	struct restart restart = {.failures = 7};
 
 	CU_ASSERT_EQUAL(end(&restart, 5000, 5), 6400);
-	CU_ASSERT_EQUAL(restart_wait(&restart, 5000, true), 100);
-	CU_ASSERT_EQUAL(restart_wait(&restart, 5060, true), 40);
-	CU_ASSERT_EQUAL(restart_wait(&restart, 6000, true), 0);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 5000, RESTART_FIRST_MS), 100);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 5060, RESTART_FIRST_MS), 40);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 6000, RESTART_FIRST_MS), 0);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 5001, RESTART_SERVED_MS), RESTART_SERVED_MS - 1);
 	restart.failures = 0;
 	end(&restart, 7000, 5);
-	CU_ASSERT_EQUAL(restart_wait(&restart, 7000, true), 0);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 7000, RESTART_FIRST_MS), 0);
 }
 
 static void test_clean_end(void)
@@ -71,11 +72,11 @@ static void test_clean_end(void)
 	struct restart restart = {.failures = 4};
 
 	restart_note_end(&restart, 5000, RESTART_CLEAN_MS, true);
-	CU_ASSERT_EQUAL(restart_wait(&restart, 5000, false), 0);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 5000, RESTART_MAX_MS), 0);
 	CU_ASSERT_EQUAL(restart.failures, 4);
 	/* One that leaves as soon as it is started must not be started for ever at full speed. */
 	restart_note_end(&restart, 5000, RESTART_CLEAN_MS - 1, true);
-	CU_ASSERT_EQUAL(restart_wait(&restart, 5000, false), 800);
+	CU_ASSERT_EQUAL(restart_wait(&restart, 5000, RESTART_MAX_MS), 800);
 }
 
 CU_TestInfo restart_tests[] = {
