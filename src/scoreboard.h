@@ -27,6 +27,8 @@ enum {
 	SCOREBOARD_NAME_MAX = 32,       /* with the NUL */
 };
 
+#define SCOREBOARD_MOVE_GAP_NS 1000000000ull /* without a moved connection: then a move is over */
+
 enum scoreboard_counter {
 #define COUNTER(field, path, doc) COUNTER_##field,
 #include "counters.def"
@@ -117,10 +119,11 @@ static inline void scoreboard_add(_Atomic uint64_t *counter, uint64_t n)
 			      memory_order_relaxed);
 }
 
-/* A process moves connections now, and gives so many of them away.  After a second of rest, it is another move. */
+/* A process moves connections now, and gives so many of them away. */
 static inline void scoreboard_note_move(struct scoreboard_slot *slot, uint64_t now_ns, uint64_t given)
 {
-	if (now_ns - atomic_load_explicit(&slot->move_ended_ns, memory_order_relaxed) > 1000000000u) {
+	if (now_ns - atomic_load_explicit(&slot->move_ended_ns, memory_order_relaxed) >
+	    SCOREBOARD_MOVE_GAP_NS) {
 		atomic_store_explicit(&slot->move_began_ns, now_ns, memory_order_relaxed);
 		atomic_store_explicit(&slot->move_count, 0, memory_order_relaxed);
 	}

@@ -192,7 +192,7 @@ static const struct scoreboard_slot *last_mover(const struct stats *stats)
 	return last;
 }
 
-/* What began before the last move ended, and ended after it began, belongs to it. */
+/* One process may take what another has long finished giving: what is near in time belongs together. */
 void stats_last_move(const struct stats *stats, struct stats_move *move)
 {
 	const struct scoreboard_slot *last = last_mover(stats);
@@ -202,7 +202,8 @@ void stats_last_move(const struct stats *stats, struct stats_move *move)
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		const struct scoreboard_slot *slot = &stats->board->slot[i];
 
-		if (load(&slot->move_ended_ns) == 0 || load(&slot->move_ended_ns) < began_ns)
+		if (load(&slot->move_ended_ns) == 0 ||
+		    load(&slot->move_ended_ns) + SCOREBOARD_MOVE_GAP_NS < began_ns)
 			continue;
 		move->count += load(&slot->move_count);
 		if (load(&slot->move_began_ns) < move->began_ns)

@@ -91,7 +91,8 @@ def test_last_move_is_shown():
             s.reload()
             s.check_moved(200)
             move = s.stats()["last_move"]
-            assert move["count"] == 200 and 0 < move["ms"] < 10000 and move["ago_s"] < 60, move
+            # A worker that is not told to leave yet may take some of what another gives, and give it again.
+            assert 200 <= move["count"] == s.total()["moved"]["out"] <= 400 and 0 < move["ms"] < 10000 and move["ago_s"] < 60, move
             crowd.finish().check()
 
 

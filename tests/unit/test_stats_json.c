@@ -191,7 +191,7 @@ static void test_admin(void)
 	done(json, &stats);
 }
 
-/* Two gave at the same time, one took, and another one had moved long before. */
+/* Two gave at the same time, others took then and shortly after, and another one had moved long before. */
 static void test_last_move(void)
 {
 	struct stats stats;
@@ -209,7 +209,7 @@ static void test_last_move(void)
 	scoreboard_note_move(&board->slot[2], 2990000000, 4);
 	scoreboard_note_move(&board->slot[3], 2990000000, 10);
 	scoreboard_note_move(&board->slot[4], 2985000000, 0);
-	scoreboard_note_move(&board->slot[4], 3000000000, 0);
+	scoreboard_note_move(&board->slot[5], 3000000000, 0);
 	json = written(&stats);
 	CU_ASSERT_EQUAL(json_integer_value(at(json, "last_move.count")), 74);
 	CU_ASSERT_DOUBLE_EQUAL(json_number_value(at(json, "last_move.ms")), 20, 0.001);
