@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "environment.h"
 #include "exchange.h"
 #include "spawn.h"
 
@@ -96,16 +97,13 @@ static char *find_program(const char *name)
 /* Out of the environment, so that no child finds them. */
 static void take_variables(void)
 {
-	const char *question = getenv(QUESTION_VARIABLE), *state = getenv(STATE_VARIABLE);
-	char *end;
+	char *state = environment_take(STATE_VARIABLE), *end;
 	long fd;
 
-	if (question)
-		program.question = strdup(question);
+	program.question = environment_take(QUESTION_VARIABLE);
 	if (state && (fd = strtol(state, &end, 10)) > STDERR_FILENO && fd < INT_MAX && !*end)
 		program.state = (int)fd;
-	unsetenv(QUESTION_VARIABLE);
-	unsetenv(STATE_VARIABLE);
+	free(state);
 }
 
 int upgrade_init(int argc, char **argv)

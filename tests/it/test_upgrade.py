@@ -365,9 +365,12 @@ def test_a_link_leads_to_another_program():
         assert os.readlink("/proc/%d/exe" % s.pid) == os.path.realpath(second)
 
 
-def test_workers_get_no_descriptor_of_it():
+def test_workers_get_nothing_of_it():
     with UpgradeServer({"routes": [kit_route("/", "ok")]}) as s:
         before = {p: proc.fd_kinds(p) for p in s.workers()}
         s.upgrade()
         after = [proc.fd_kinds(p) for p in s.workers()]
         assert all(kinds in before.values() for kinds in after), (before, after)
+        for pid in s.workers():
+            with open("/proc/%d/environ" % pid, "rb") as f:
+                assert b"WHITECAP_UPGRADE" not in f.read()
