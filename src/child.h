@@ -6,6 +6,8 @@
 #ifndef CHILD_H
 #define CHILD_H
 
+#include <stdbool.h>
+
 #include "config.h"
 #include "exchange.h"
 #include "handler.h"
@@ -21,6 +23,8 @@ struct worker_args {
 	unsigned number;                     /* of the worker, from 0: wc_worker_id() */
 	unsigned generation;
 	struct exchange exchange;            /* shared by all workers; -1: none */
+	bool stored;                         /* what is in the exchange outlives the server */
+	bool sole;                           /* all that use the exchange are of this very program */
 	int ipc;                             /* its end of the pair with the master */
 	int access_log;                      /* fd, -1 without one */
 	int admin_listener;                  /* fd, -1 without one; its address is config->admin_listen */

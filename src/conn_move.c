@@ -331,7 +331,8 @@ int conn_take(struct engine *engine, uint64_t room)
 
 	if (exchange_receive(engine->args->exchange.take, &batch) <= 0)
 		return 0;
-	if (exchange_is_newer(&batch) &&
+	/* The program that gave it may be gone: then nobody else will ever understand it. */
+	if (exchange_is_newer(&batch) && !engine->args->sole &&
 	    exchange_put_back(engine->args->exchange.give, &batch) == 0)
 		return -1;
 	while ((result = exchange_next(&batch, &at, &next_fd, &item)) > 0) {

@@ -45,6 +45,8 @@ static int run_role(const struct launch *launch)
 		.number = row->number == ROW_PROVER ? 0 : row->number,
 		.generation = generation->number,
 		.exchange = row->number == ROW_PROVER ? (struct exchange){-1, -1} : row->rows->exchange,
+		.stored = row->rows->stored,
+		.sole = row->rows->sole,
 		.ipc = launch->ipc,
 		.access_log = generation->access_log,
 		.admin_listener = generation_admin_fd(generation),

@@ -15,11 +15,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "notify.h"
+
+#define STORED_PUBLIC "whitecap-listen-"
+#define STORED_ADMIN "whitecap-admin-"
+
+enum { STORED_NAME_MAX = 256, STORE_FLUSH_MS = 2000 };
 
 struct listener_pool {
 	struct listener *first;
 	struct passed passed;
 	pid_t owner;
+	bool kept; /* for the next instance */
 };
 
 /* One entry of the configuration on its way to a listener. */
@@ -226,9 +233,57 @@ static enum listener_result clear_path(const struct request *r)
 	return LISTENER_OK;
 }
 
+/* How the manager calls a stored socket: its names have no colons. */
+static void stored_name(const struct listener *l, char name[STORED_NAME_MAX])
+{
+	int len = snprintf(name, STORED_NAME_MAX, "%s", l->admin ? STORED_ADMIN : STORED_PUBLIC);
+
+	for (const char *at = l->address; *at && len + 4 < STORED_NAME_MAX; at++)
+		len += snprintf(name + len, 4, *at == ':' || *at == '%' ? "%%%02X" : "%c",
+				(unsigned char)*at);
+}
+
+/* What it is called in the configuration, in place. */
+static char *address_of_name(char *name)
+{
+	char *to = name;
+	unsigned byte;
+
+	for (const char *at = name; *at; at++) {
+		if (*at == '%' && sscanf(at + 1, "%2X", &byte) == 1) {
+			*to++ = (char)byte;
+			at += 2;
+		} else {
+			*to++ = *at;
+		}
+	}
+	*to = '\0';
+	return name;
+}
+
+static void store(struct listener *l)
+{
+	char name[STORED_NAME_MAX];
+
+	if (l->stored || l->passed || !notify_has_store())
+		return;
+	stored_name(l, name);
+	l->stored = notify_send(l->fd, "FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name) == 0;
+}
+
+static void unstore(struct listener *l)
+{
+	char name[STORED_NAME_MAX];
+
+	stored_name(l, name);
+	notify_send(-1, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+}
+
 static void free_listener(struct listener *l, const struct listener_pool *pool)
 {
-	if (!l->passed && l->where.kind == ADDRESS_UNIX && l->ino != 0 &&
+	if (l->stored && !pool->kept)
+		unstore(l);
+	if (!l->passed && !pool->kept && l->where.kind == ADDRESS_UNIX && l->ino != 0 &&
 	    pool->owner == getpid() && is_file_of(l, unix_path(&l->where)))
 		unlink(unix_path(&l->where));
 	if (!l->passed && l->fd >= 0)
@@ -351,6 +406,29 @@ static enum listener_result open_new(struct listener **opened, const struct requ
 	return LISTENER_OK;
 }
 
+/* Nobody asked for it so far, and it is in the way. */
+static void drop_leftover(struct listener *l, struct listener_pool *pool)
+{
+	struct listener **link = &pool->first;
+
+	while (*link != l)
+		link = &(*link)->next;
+	*link = l->next;
+	free_listener(l, pool);
+	notify_flush(STORE_FLUSH_MS); /* as long as the manager has it, the address is taken */
+}
+
+static void drop_leftovers(const struct request *r)
+{
+	struct listener *next;
+
+	for (struct listener *l = r->pool->first; l != NULL; l = next) {
+		next = l->next;
+		if (l->refs == 0 && is_clashing(l, &r->address) && !is_in_set(r->set, l))
+			drop_leftover(l, r->pool);
+	}
+}
+
 /* An address of this server in the way: twice in one configuration, or of the one in use. */
 static enum listener_result check_clash(const struct request *r)
 {
@@ -388,8 +466,56 @@ static enum listener_result open_one(struct listener **opened, struct request *r
 	*opened = find_kept(r);
 	if (*opened != NULL)
 		return LISTENER_OK;
+	drop_leftovers(r);
 	result = check_clash(r);
 	return result == LISTENER_OK ? open_new(opened, r) : result;
+}
+
+static struct listener *adopt(struct listener_pool *pool, const struct listener_left *left)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return NULL;
+	l->fd = left->fd;
+	l->admin = left->admin;
+	l->passed = left->passed;
+	l->stored = notify_has_store() && !left->passed;
+	l->dev = left->dev;
+	l->ino = left->ino;
+	l->address = strdup(left->address);
+	if (l->address == NULL || find_bound(l) != 0) {
+		free(l->address);
+		free(l);
+		return NULL;
+	}
+	l->next = pool->first;
+	pool->first = l;
+	return l;
+}
+
+/*
+ * Those that the instance before had.  Which configuration wants them is still to be seen; one whose file is gone
+ * is of no use to anybody.
+ */
+static void adopt_stored(struct listener_pool *pool, const char *prefix, bool admin)
+{
+	struct listener_left left = {.admin = admin};
+	struct listener *l;
+	struct stat st;
+	char *name;
+
+	while ((left.fd = passed_pick(&pool->passed, prefix, &name)) >= 0) {
+		left.address = address_of_name(name + strlen(prefix));
+		l = is_stream_listener(left.fd) ? adopt(pool, &left) : NULL;
+		if (l == NULL) {
+			close(left.fd);
+		} else if (l->where.kind == ADDRESS_UNIX && lstat(unix_path(&l->where), &st) == 0) {
+			l->dev = st.st_dev;
+			l->ino = st.st_ino;
+		}
+		free(name);
+	}
 }
 
 struct listener_pool *listener_pool_new(void)
@@ -400,6 +526,8 @@ struct listener_pool *listener_pool_new(void)
 		return NULL;
 	pool->owner = getpid();
 	passed_take(&pool->passed);
+	adopt_stored(pool, STORED_PUBLIC, false);
+	adopt_stored(pool, STORED_ADMIN, true);
 	return pool;
 }
 
@@ -412,10 +540,33 @@ void listener_pool_free(struct listener_pool *pool)
 {
 	if (pool == NULL)
 		return;
+	pool->kept = true;
+	for (struct listener *l = pool->first, *next; l != NULL; l = next) {
+		next = l->next;
+		free_listener(l, pool);
+	}
 	for (size_t i = 0; i < pool->passed.count; i++)
 		close(pool->passed.fds[i].fd);
 	passed_free(&pool->passed);
 	free(pool);
+}
+
+void listener_pool_store(struct listener_pool *pool, const struct listener_set *set)
+{
+	struct listener *next;
+
+	for (size_t i = 0; i < set->count; i++)
+		store(set->listeners[i]);
+	for (struct listener *l = pool->first; l != NULL; l = next) {
+		next = l->next;
+		if (l->refs == 0)
+			drop_leftover(l, pool);
+	}
+}
+
+void listener_pool_keep(struct listener_pool *pool)
+{
+	pool->kept = true;
 }
 
 static enum listener_result open_set(struct listener_set *set, struct listener_pool *pool,
@@ -460,28 +611,6 @@ enum listener_result listener_set_open_admin(struct listener_set *set, struct li
 					     const struct config_listen *listen, struct err *err)
 {
 	return open_set(set, pool, listen, 1, true, err);
-}
-
-static struct listener *adopt(struct listener_pool *pool, const struct listener_left *left)
-{
-	struct listener *l = calloc(1, sizeof(*l));
-
-	if (l == NULL)
-		return NULL;
-	l->fd = left->fd;
-	l->admin = left->admin;
-	l->passed = left->passed;
-	l->dev = left->dev;
-	l->ino = left->ino;
-	l->address = strdup(left->address);
-	if (l->address == NULL || find_bound(l) != 0) {
-		free(l->address);
-		free(l);
-		return NULL;
-	}
-	l->next = pool->first;
-	pool->first = l;
-	return l;
 }
 
 int listener_set_adopt(struct listener_set *set, struct listener_pool *pool,

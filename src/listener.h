@@ -32,9 +32,10 @@ struct listener {
 	struct address where;
 	bool admin;    /* not one of the public ones */
 	bool passed;   /* by the service manager: neither closed nor removed here */
+	bool stored;   /* the service manager has it too, for the next instance */
 	dev_t dev;     /* of a unix socket's file */
 	ino_t ino;
-	unsigned refs; /* sets that have it */
+	unsigned refs; /* sets that have it; none: the instance before had it */
 	struct listener *next;
 };
 
@@ -50,7 +51,10 @@ enum listener_result {
 	LISTENER_CANNOT_BIND, /* the system refused: in use, no right, no such address */
 };
 
-/* Takes the sockets of LISTEN_FDS.  To be called before the first fork. */
+/*
+ * Takes the sockets of LISTEN_FDS, also those that the instance before this one had stored.  To be called
+ * before the first fork.
+ */
 struct listener_pool *listener_pool_new(void);
 
 /* What was passed to this process, or to the program before it. */
@@ -58,6 +62,12 @@ struct passed *listener_pool_passed(struct listener_pool *pool);
 
 /* Frees a pool without sets. */
 void listener_pool_free(struct listener_pool *pool);
+
+/* Has the service manager store the sockets of a set, and forget those that no set has. */
+void listener_pool_store(struct listener_pool *pool, const struct listener_set *set);
+
+/* From now on what is closed here stays for the next instance: stored, and with its unix sockets' files. */
+void listener_pool_keep(struct listener_pool *pool);
 
 /*
  * Opens all or nothing; on failure *set is empty, *err has a message for each mistake, beginning

@@ -76,10 +76,13 @@ void master_stop(struct master *master, void (*end)(struct row *))
 		master_notify_stopping(master);
 	master->stopping = true;
 	upgrade_check_kill(&master->check);
-	if (master->left_scoreboard_fd >= 0)
+	if (master->left_scoreboard_fd >= 0 && !master->leaving)
 		scoreboard_stop(master->left_scoreboard_fd);
 	master->status.state = MASTER_STOPPING;
-	atomic_store(&master->rows.scoreboard->stopping, 1);
+	if (master->leaving)
+		listener_pool_keep(master->pool);
+	else
+		atomic_store(&master->rows.scoreboard->stopping, 1);
 	master_each_row(master, NULL, end);
 	if (end == row_kill) /* else it answers until the workers have gone */
 		master_each_admin(master, NULL, row_kill);
@@ -91,6 +94,14 @@ void master_stop(struct master *master, void (*end)(struct row *))
 static void on_stop(struct master *master)
 {
 	master_stop(master, master->stopping ? row_kill : row_stop);
+}
+
+/* With a store, workers leave as if others would go on at once. */
+static void on_term(struct master *master)
+{
+	if (!master->stopping)
+		master->leaving = master->rows.stored;
+	on_stop(master);
 }
 
 static void on_stop_now(struct master *master)
@@ -322,7 +333,7 @@ static const struct {
 	int number;
 	void (*act)(struct master *);
 } signals[MASTER_SIGNALS] = {
-	{SIGTERM, on_stop},   {SIGQUIT, on_stop},   {SIGINT, on_stop_now},
+	{SIGTERM, on_term},   {SIGQUIT, on_stop},   {SIGINT, on_stop_now},
 	{SIGHUP, on_reload},  {SIGUSR1, on_reopen}, {SIGUSR2, on_upgrade},
 	{SIGTTIN, on_more},   {SIGTTOU, on_fewer},  {SIGCHLD, on_child},
 };
@@ -377,12 +388,12 @@ static int open_new(struct master *master)
 	master->status.started_ns = now_ns();
 	master->status.pid = getpid();
 	rows->scoreboard = scoreboard_open(&master->scoreboard_fd);
-	if (!rows->scoreboard || exchange_open(&rows->exchange) < 0)
+	if (!rows->scoreboard)
 		return -1;
 	if (master->options.test)
-		return 0;
+		return exchange_open(&rows->exchange);
 	master->pool = listener_pool_new();
-	return master->pool ? 0 : -1;
+	return master->pool ? master_store_open(master) : -1;
 }
 
 /* A loop of its own, not the default one: that one would reap children which are not ours. */
@@ -398,6 +409,7 @@ static int open_all(struct master *master, const struct child_roles *roles)
 	}
 	rows->loop = master->loop;
 	rows->roles = roles;
+	rows->sole = !left;
 	rows->forget = stop_watchers;
 	rows->data = master;
 	rows_init(rows);
@@ -431,6 +443,7 @@ static void serve(struct master *master)
 	master->rows.scoreboard->slot[0].pid = getpid();
 	privs_raise_files();
 	start_watchers(master);
+	master_store_begin(master);
 	master->reload_wanted = true;
 	if (master->active)
 		master_apply_stats(master, master->active->config);
@@ -440,6 +453,7 @@ static void serve(struct master *master)
 	do
 		ev_run(master->loop, 0);
 	while (master_upgrade_execute(master));
+	master_store_end(master);
 	if (!master->options.test && master->exit_code == MASTER_OK)
 		log_info("stopped");
 }

@@ -53,6 +53,7 @@ struct master {
 	bool upgrade_due;          /* the program is proven: out of the loop, then exec */
 	struct upgrade_check check;
 	bool stopping;
+	bool leaving; /* stopping, and the connections go on in the next instance */
 	bool log_is_file; /* not stderr */
 	enum master_exit exit_code;
 	struct master_status status;
@@ -109,6 +110,15 @@ void master_notify_start(struct master *master);
 void master_notify_ready(const struct master *master);
 void master_notify_reloading(void);
 void master_notify_stopping(const struct master *master);
+
+/*
+ * master_store.c: the exchange of the instance before this one, or a new one (-1 with errno); has the manager
+ * store it, and the listeners of a generation that serves; waits until the manager has all.
+ */
+int master_store_open(struct master *master);
+void master_store_begin(struct master *master);
+void master_store_listeners(struct master *master, const struct generation *new);
+void master_store_end(const struct master *master);
 
 /* Each route and listener of a new generation is counted where it was before, if it was there. */
 void master_claim_places(struct master *master, const struct generation *new);

@@ -54,6 +54,7 @@ static void fail_start(struct master *master, const char *why, enum master_exit 
 	if (master->log_is_file)
 		each_line(why, log_error_line);
 	master->exit_code = code;
+	master->leaving = master->rows.stored; /* for another attempt */
 	master_stop(master, row_kill);
 }
 
@@ -202,6 +203,7 @@ static void commit(struct master *master)
 		master_note_reload(master, NULL);
 		log_info("reload done: generation %u", new->number);
 	}
+	master_store_listeners(master, new);
 	master_notify_ready(master);
 	master_apply_stats(master, new->config);
 }

@@ -82,6 +82,22 @@ int passed_add(struct passed *passed, int fd, const char *name)
 	return 0;
 }
 
+int passed_pick(struct passed *passed, const char *prefix, char **name)
+{
+	for (size_t i = 0; i < passed->count; i++) {
+		struct passed_fd one = passed->fds[i];
+
+		if (strncmp(one.name, prefix, strlen(prefix)) != 0)
+			continue;
+		passed->count--;
+		memmove(&passed->fds[i], &passed->fds[i + 1],
+			(passed->count - i) * sizeof(*passed->fds));
+		*name = one.name;
+		return one.fd;
+	}
+	return -1;
+}
+
 void passed_free(struct passed *passed)
 {
 	for (size_t i = 0; i < passed->count; i++)

@@ -27,6 +27,12 @@ void passed_take(struct passed *passed);
 /* Adds one that the program before this one has taken.  -1 with errno. */
 int passed_add(struct passed *passed, int fd, const char *name);
 
+/*
+ * Takes the first one out of the list whose name begins like that: its descriptor, and its name, to be
+ * freed.  -1: there is none.
+ */
+int passed_pick(struct passed *passed, const char *prefix, char **name);
+
 /* Frees the list; the descriptors stay open. */
 void passed_free(struct passed *passed);
 

@@ -53,6 +53,8 @@ struct rows {
 	struct scoreboard *scoreboard;
 	const struct child_roles *roles;
 	struct exchange exchange; /* that all workers share; kept open by the master */
+	bool stored;              /* the service manager keeps it for the next instance */
+	bool sole;                /* all that give and take are of this program */
 	void (*forget)(void *data); /* in a child: stop the master's watchers */
 	void *data;
 	struct row row[SCOREBOARD_SLOTS]; /* row 0 stays empty: that slot is the master's */

@@ -275,7 +275,7 @@ static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 	}
 	if (got == 0) { /* the master has died */
 		ev_io_stop(loop, io);
-		drain(worker, false);
+		drain(worker, worker->engine.args->stored && worker->engine.args->exchange.give >= 0);
 	}
 }
 

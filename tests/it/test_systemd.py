@@ -3,14 +3,19 @@
 import array
 import fcntl
 import os
+import re
+import resource
+import shutil
 import signal
 import socket
 import struct
+import subprocess
 import tempfile
 import threading
 import time
 
-from whitecap_it import Client, Server, build, get, kit_route, proc
+from move_client import Crowd
+from whitecap_it import Client, Server, Skip, build, get, kit_route, needs_program, needs_root, proc
 
 LEAK = ("NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_", "FDSTORE")
 
@@ -251,3 +256,171 @@ def test_sockets_for_another_process_are_left_alone():
             s.wait_exit()
             assert s.process.returncode == 2
             s.log.wait("no sockets were passed")
+
+
+class RealManager:
+    """
+    A systemd of the user's own, with the unit as it is shipped but for its sandbox, which needs the
+    system's.  It believes to be where systemd is the init: its /run/systemd is its own.
+    """
+
+    SCRIPT = """mkdir -p /run/systemd && mount -t tmpfs none /run/systemd && mkdir -p /run/systemd/system || exit 77
+        exec /lib/systemd/systemd --user --unit=basic.target"""
+    ABOVE = ("DynamicUser RuntimeDirectory LogsDirectory AmbientCapabilities CapabilityBoundingSet NoNewPrivileges "
+             "LockPersonality UMask System Private Protect Restrict[ANRS]").split()
+
+    def __init__(self, config):
+        for name in ("unshare", "systemctl"):
+            needs_program(name)
+        if not os.path.exists("/lib/systemd/systemd"):
+            raise Skip("needs systemd")
+        needs_root()
+        self.folder = tempfile.mkdtemp(prefix="whitecap-it-")
+        self.server = Server(config, start=False)
+        # Managers side by side have one tree of control groups: the unit is theirs by its name.
+        self.unit = "whitecap-%d.service" % os.getpid()
+        self.env = dict(os.environ, XDG_RUNTIME_DIR=self.folder, XDG_CONFIG_HOME=self.folder + "/config",
+                        HOME=self.folder,
+                        SYSTEMD_LOG_TARGET="console")
+        for name in ("DBUS_SESSION_BUS_ADDRESS", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS"):
+            self.env.pop(name, None)
+        self.write_unit()
+        self.log = open(os.path.join(self.folder, "log"), "wb")
+        self.process = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", self.SCRIPT],
+                                        env=self.env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        try:
+            proc.wait_until(lambda: self.process.poll() is not None or self.is_running(), self.tail, 15)
+            if self.process.poll() is not None:
+                raise Skip("systemd --user does not run here: " + self.tail()[-200:])
+        except BaseException:
+            self.close()
+            raise
+
+    def is_running(self):
+        return self.ctl("show", "-P", "SystemState", check=False).stdout.strip() in ("running", "degraded")
+
+    def tail(self):
+        """Of the logs of systemd and of the server."""
+        text = ""
+        for name in (self.log.name, os.path.join(self.folder, "server")):
+            if os.path.exists(name):
+                with open(name, encoding="utf-8", errors="replace") as f:
+                    text += f.read()[-3000:]
+        return text
+
+    def write_unit(self):
+        with open(os.path.join(build.build_dir(), "conf", "whitecap.service"), encoding="utf-8") as f:
+            text = re.sub(r"\\\n\s*", "", f.read())
+        text = re.sub(r"(?<==)\S+/whitecap(?= )", build.binary(), text)
+        text = re.sub(r"(?<=-c )\S+/whitecap\.json", self.server.path, text)
+        text = text.replace("systemctl list-jobs", "env XDG_RUNTIME_DIR=%s systemctl --user list-jobs" % self.folder)
+        text = text.replace("ExecStop=+", "ExecStop=")
+        text = text.replace("[Service]", "[Service]\nStandardError=append:%s/server" % self.folder)
+        lines = [line for line in text.split("\n") if not re.match("(%s)" % "|".join(self.ABOVE), line) or
+                 line.startswith("RestartS")]
+        os.makedirs(os.path.join(self.folder, "config", "systemd", "user"))
+        with open(os.path.join(self.folder, "config", "systemd", "user", self.unit), "w", encoding="utf-8") as f:
+            f.write("\n".join(lines))
+
+    def ctl(self, *words, check=True):
+        done = subprocess.run(["systemctl", "--user", *words], env=self.env, stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60 * proc.scale())
+        assert not check or done.returncode == 0, "systemctl %s: %s\n%s" % (" ".join(words), done.stdout, self.tail())
+        return done
+
+    def show(self, name):
+        return self.ctl("show", "-P", name, self.unit).stdout.strip()
+
+    def pid(self):
+        return int(self.show("MainPID"))
+
+    def close(self):
+        if self.process.poll() is None:
+            self.ctl("stop", self.unit, check=False)
+            self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.server.cleanup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not None and os.environ.get("WHITECAP_IT_VERBOSE"):
+            print(self.tail())
+        self.close()
+
+
+def stored_config(**more):
+    """A port that no client is given by the kernel."""
+    return dict({"workers": 2, "listen": ["127.0.0.1:%d" % (20000 + os.getpid() % 10000)],
+                 "routes": [{"path": "/*", "handler": build.move_handler("v1")}],
+                 "timeouts": {"request": "120s", "send": "120s", "drain": "20s"}}, **more)
+
+
+def crowd_of(manager, idle=1000, busy=64):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    return Crowd(manager.server.config["listen"][0], idle=idle, busy=busy)
+
+
+def wait_next(manager, before):
+    proc.wait_until(lambda: manager.show("ActiveState") == "active" and manager.pid() not in (0, before),
+                    manager.tail, 30)
+
+
+def test_no_restart_closes_a_connection():
+    with RealManager(stored_config()) as m:
+        m.ctl("start", m.unit)
+        with crowd_of(m) as crowd:
+            for _ in range(2):
+                before = m.pid()
+                m.ctl("restart", m.unit)
+                assert m.pid() != before
+            assert int(m.show("NFileDescriptorStore")) == 3
+            crowd.finish().check()
+
+
+def test_no_killed_master_closes_a_connection():
+    with RealManager(stored_config()) as m:
+        m.ctl("start", m.unit)
+        with crowd_of(m) as crowd:
+            before = m.pid()
+            os.kill(before, signal.SIGKILL)
+            wait_next(m, before)
+            crowd.finish().check()
+
+
+def test_a_stop_closes_politely():
+    """What is in progress is answered, and its client told; a restart would not close it."""
+    config = stored_config()
+    config["routes"] = [{"path": "/slow", "handler": build.version_handler("v1")},
+                        {"path": "/*", "handler": build.move_handler("v1")}]
+    with RealManager(config) as m:
+        m.ctl("start", m.unit)
+        with crowd_of(m, idle=100, busy=0) as crowd, Client(config["listen"][0]) as slow:
+            crowd.closing_allowed = True
+            slow.send(get("/slow?n=1500"))
+            slow.expect_silence(0.2)
+            m.ctl("stop", m.unit)
+            assert slow.receive().closes
+            slow.expect_closed()
+            report = crowd.finish()
+            assert report.closed == 100 and not report.trouble, report.trouble
+        assert m.show("ActiveState") == "inactive" and m.show("NFileDescriptorStore") == "0"
+
+
+def test_systemctl_reload_fails_with_the_mistakes():
+    with RealManager(stored_config()) as m:
+        m.server.write_config(stats={"file": os.path.join(m.folder, "stats.json")})
+        m.ctl("start", m.unit)
+        before = m.pid()
+        m.ctl("reload", m.unit)
+        m.server.write_text("{broken")
+        assert m.ctl("reload", m.unit, check=False).returncode != 0
+        assert m.show("ActiveState") == "active" and m.pid() == before
+        assert "Serving" in m.show("StatusText")
