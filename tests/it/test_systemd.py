@@ -260,14 +260,13 @@ def test_sockets_for_another_process_are_left_alone():
 
 class RealManager:
     """
-    A systemd of the user's own, with the unit as it is shipped but for its sandbox, which needs the
-    system's.  It believes to be where systemd is the init: its /run/systemd is its own.
+    A systemd of the user's own, with the unit as it is shipped but for the part of its sandbox
+    that needs the system's.  It believes to be where systemd is the init: its /run/systemd is its own.
     """
 
     SCRIPT = """mkdir -p /run/systemd && mount -t tmpfs none /run/systemd && mkdir -p /run/systemd/system || exit 77
         exec /lib/systemd/systemd --user --unit=basic.target"""
-    ABOVE = ("DynamicUser RuntimeDirectory LogsDirectory AmbientCapabilities CapabilityBoundingSet NoNewPrivileges "
-             "LockPersonality UMask System Private Protect Restrict[ANRS]").split()
+    ABOVE = "DynamicUser|RuntimeDirectory|LogsDirectory|AmbientCap|CapabilityBound|Private|Protect"
 
     def __init__(self, config):
         for name in ("unshare", "systemctl"):
@@ -316,11 +315,10 @@ class RealManager:
         text = text.replace("systemctl list-jobs", "env XDG_RUNTIME_DIR=%s systemctl --user list-jobs" % self.folder)
         text = text.replace("ExecStop=+", "ExecStop=")
         text = text.replace("[Service]", "[Service]\nStandardError=append:%s/server" % self.folder)
-        lines = [line for line in text.split("\n") if not re.match("(%s)" % "|".join(self.ABOVE), line) or
-                 line.startswith("RestartS")]
+        text = re.sub(r"(?m)^(%s).*$" % self.ABOVE, "", text)
         os.makedirs(os.path.join(self.folder, "config", "systemd", "user"))
         with open(os.path.join(self.folder, "config", "systemd", "user", self.unit), "w", encoding="utf-8") as f:
-            f.write("\n".join(lines))
+            f.write(text)
 
     def ctl(self, *words, check=True):
         done = subprocess.run(["systemctl", "--user", *words], env=self.env, stdin=subprocess.DEVNULL, text=True,
