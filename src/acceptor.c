@@ -95,12 +95,12 @@ static void turn_away(struct acceptor *acceptor, int fd)
 	PROBE(max_connections, fd);
 }
 
-static void pack_peer(struct conn_peer *peer, const struct sockaddr_storage *address)
+static void pack_peer(struct peer *peer, const struct sockaddr_storage *address)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
 
-	*peer = (struct conn_peer){.family = AF_UNIX};
+	*peer = (struct peer){.family = AF_UNIX};
 	if (address->ss_family == AF_INET) {
 		peer->family = AF_INET;
 		peer->port = ntohs(in->sin_port);
@@ -164,7 +164,7 @@ static bool accept_one(struct watcher *watcher)
 	struct engine *engine = acceptor->engine;
 	struct sockaddr_storage address = {0};
 	socklen_t len = sizeof address;
-	struct conn_peer peer;
+	struct peer peer;
 	bool fits = reserve(acceptor);
 	int fd = accept4(watcher->io.fd, (struct sockaddr *)&address, &len,
 			 SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -13,6 +13,7 @@
 #include "engine.h"
 #include "http_response.h"
 #include "log.h"
+#include "origin.h"
 #include "request.h"
 #include "route.h"
 
@@ -142,7 +143,7 @@ static void add_escaped(struct line *line, struct wc_span text, const char *esca
 
 struct record {
 	struct wc_span method, target, user_agent, referer;
-	char peer[CONN_PEER_TEXT];
+	char peer[PEER_TEXT];
 	int version, status;
 	size_t bytes;
 	uint64_t duration_us, handler_us;
@@ -169,6 +170,7 @@ static void fill(struct record *record, const struct conn *conn, const struct re
 	const struct http_request *http = &request->http;
 	const struct engine *engine = request->engine;
 	uint64_t now = engine_clock();
+	struct peer peer;
 	bool whole = http->method.len > 0; /* else the head was refused before it was understood */
 
 	*record = (struct record){
@@ -185,7 +187,8 @@ static void fill(struct record *record, const struct conn *conn, const struct re
 		.served = conn->served,
 		.route = request->route ? request->route->path : "-",
 	};
-	conn_peer_text(&conn->peer, record->peer);
+	origin_find(conn, request, &peer);
+	peer_text(&peer, record->peer);
 }
 
 /* UTC, with numbers only: nothing here follows the locale. */

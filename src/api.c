@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "http_response.h"
 #include "log.h"
+#include "origin.h"
 #include "output.h"
 #include "request.h"
 #include "route.h"
@@ -94,12 +95,14 @@ bool wc_get_header_at(struct wc_request *req, size_t index, struct wc_span *name
 
 const char *wc_peer(struct wc_request *req)
 {
-	static char text[CONN_PEER_TEXT];
+	static char text[PEER_TEXT];
 	struct request *request = request_of(req);
+	struct peer peer;
 
 	if (!request || !request->conn)
 		return "";
-	return conn_peer_text(&request->conn->peer, text);
+	origin_find(request->conn, request, &peer);
+	return peer_text(&peer, text);
 }
 
 uint64_t wc_received(struct wc_request *req)

@@ -3,7 +3,6 @@
 
 #include "config_value.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "address.h"
 #include "number.h"
+#include "peer.h"
 
 enum { FOUND_MAX = 60 }; /* octets of a value that are quoted */
 
@@ -257,17 +257,9 @@ static bool is_token(const char *text)
 /* An IPv4 or IPv6 address, or a network: "10.0.0.0/8". */
 static bool is_network(const char *text)
 {
-	size_t len = strcspn(text, "/");
-	char host[INET6_ADDRSTRLEN];
-	struct in6_addr address;
-	uint64_t bits = 0;
+	struct network network;
 
-	if (len >= sizeof host || (text[len] && !number_parse_count(text + len + 1, &bits)))
-		return false;
-	memcpy(host, text, len);
-	host[len] = '\0';
-	return (inet_pton(AF_INET, host, &address) == 1 && bits <= 32) ||
-	       (inet_pton(AF_INET6, host, &address) == 1 && bits <= 128);
+	return network_parse(&network, text);
 }
 
 static void free_texts(void *field)

@@ -3,12 +3,10 @@
 
 #include "conn.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <linux/sockios.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,6 +17,7 @@
 #include "engine.h"
 #include "log.h"
 #include "probes.h"
+#include "proxy_header.h"
 #include "request.h"
 #include "respond.h"
 #include "route.h"
@@ -31,18 +30,6 @@ enum {
 
 static void conn_process(struct conn *conn, struct request *request);
 static void retire(struct conn *conn);
-
-const char *conn_peer_text(const struct conn_peer *peer, char *out)
-{
-	char address[INET6_ADDRSTRLEN];
-
-	if (peer->family == AF_UNIX)
-		return strcpy(out, "unix:");
-	inet_ntop(peer->family, &peer->address, address, sizeof address);
-	snprintf(out, CONN_PEER_TEXT, peer->family == AF_INET6 ? "[%s]:%u" : "%s:%u", address,
-		 (unsigned)peer->port);
-	return out;
-}
 
 /* States. */
 
@@ -495,25 +482,25 @@ static int reserve(struct request *request)
 	return request_reserve(request, (size_t)missing);
 }
 
-static void on_readable(struct conn *conn)
+/* What the client has sent is behind len.  0, or below: there is none, or the connection is closed. */
+static ssize_t read_more(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
-	struct request *request = conn->request ? conn->request : engine->current;
 	ssize_t got;
 
 	if (conn->request && reserve(request) < 0) {
 		out_of_memory(conn);
-		return;
+		return -1;
 	}
 	got = recv(conn->io.fd, request->buf + request->len, request->cap - request->len, 0);
 	if (got < 0) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
 			conn_close(conn);
-		return;
+		return -1;
 	}
 	if (got == 0) {
 		on_end_of_input(conn);
-		return;
+		return 0;
 	}
 	engine_count(engine, COUNTER_bytes_in, (uint64_t)got);
 	if (request->len == request->pos)
@@ -521,7 +508,16 @@ static void on_readable(struct conn *conn)
 	request->len += (size_t)got;
 	if (request->len == request->cap)
 		conn->linger = true; /* there may be more in the kernel than the client should lose by */
-	conn_process(conn, request);
+	return got;
+}
+
+static void on_readable(struct conn *conn)
+{
+	struct engine *engine = conn->io.data;
+	struct request *request = conn->request ? conn->request : engine->current;
+
+	if (read_more(conn, request) > 0)
+		conn_process(conn, request);
 }
 
 /* While a handler has its request, what the client sends next is kept, as far as there is room. */
@@ -551,13 +547,56 @@ static void on_lingering(struct conn *conn)
 		conn_close(conn);
 }
 
+/* Part of the header is here: it waits for the rest, with the timeout that began when it was accepted. */
+static void hold_proxy_header(struct conn *conn, struct request *request)
+{
+	struct engine *engine = conn->io.data;
+	bool shared = conn->request != request;
+
+	if (hold_rest(conn, request) < 0) {
+		out_of_memory(conn);
+		return;
+	}
+	if (shared)
+		request_reset(engine->current);
+}
+
+/* Nothing is answered before the header is whole: who does not send one is no client. */
+static void on_proxy_header(struct conn *conn)
+{
+	struct engine *engine = conn->io.data;
+	struct request *request = conn->request ? conn->request : engine->current;
+	struct proxy_header header;
+	enum proxy_progress progress;
+
+	if (read_more(conn, request) <= 0)
+		return;
+	progress = proxy_header_parse(request->buf, request->len, &header);
+	if (progress == PROXY_MORE) {
+		hold_proxy_header(conn, request);
+		return;
+	}
+	if (progress == PROXY_BAD) {
+		request_reset(request);
+		conn_close(conn);
+		return;
+	}
+	if (header.has_peer)
+		conn->peer = header.peer;
+	request->pos = header.len;
+	request->received_ns = engine->now_ns;
+	timeout_stop(&conn->timeout);
+	set_state(conn, CONN_IDLE);
+	conn_process(conn, request);
+}
+
 static void on_io(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct conn *conn = (struct conn *)io;
 	static void (*const by_state[])(struct conn *) = {
 		[CONN_IDLE] = on_readable,	  [CONN_READING] = on_readable,
 		[CONN_PENDING] = on_pending_readable, [CONN_SENDING] = on_writable,
-		[CONN_LINGERING] = on_lingering,
+		[CONN_LINGERING] = on_lingering,  [CONN_PROXIED] = on_proxy_header,
 	};
 
 	struct engine *engine = conn->io.data;
@@ -574,7 +613,7 @@ static void conn_init(struct conn *conn, struct engine *engine, int fd)
 	conn->io.data = engine;
 }
 
-int conn_open(struct engine *engine, int fd, const struct conn_peer *peer, unsigned listener)
+int conn_open(struct engine *engine, int fd, const struct peer *peer, unsigned listener)
 {
 	struct conn *conn = conn_slab_get();
 
@@ -587,7 +626,12 @@ int conn_open(struct engine *engine, int fd, const struct conn_peer *peer, unsig
 	conn->listener = (uint16_t)listener;
 	conn->taken_ns = engine->now_ns;
 	watch(conn, EV_READ);
-	timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
+	if (engine->config->listens[listener].proxy_protocol) {
+		set_state(conn, CONN_PROXIED);
+		timeout_start(&conn->timeout, &engine->request, engine->now_ns);
+	} else {
+		timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
+	}
 	engine_count(engine, COUNTER_accept, 1);
 	PROBE(accept, fd, listener);
 	return 0;
@@ -677,6 +721,10 @@ void conn_on_request_expired(struct timeout *timeout, void *data)
 	timeout_stop(timeout);
 	engine_count(engine, COUNTER_timeout_request, 1);
 	PROBE(timeout, PROBE_REQUEST, conn->io.fd);
+	if (conn->state == CONN_PROXIED) {
+		conn_close(conn);
+		return;
+	}
 	refuse(conn, conn->request, 408);
 	if (flush(conn, conn->request))
 		finish(conn);
@@ -744,9 +792,15 @@ void conn_close_all(void)
 
 void conn_drain_all(struct engine *engine)
 {
-	struct timeout *ring = &engine->keepalive.ring;
+	struct timeout *ring = &engine->keepalive.ring, *next;
 
 	engine->mode = ENGINE_CLOSING;
 	while (ring->next != ring)
 		retire(conn_of_timeout(ring->next));
+	ring = &engine->request.ring;
+	for (struct timeout *at = ring->next; at != ring; at = next) {
+		next = at->next;
+		if (conn_of_timeout(at)->state == CONN_PROXIED)
+			conn_close(conn_of_timeout(at));
+	}
 }

@@ -7,12 +7,11 @@
 #define CONN_H
 
 #include <ev.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
+#include "peer.h"
 #include "timeouts.h"
 
 struct engine;
@@ -24,16 +23,7 @@ enum conn_state {
 	CONN_PENDING,   /* a handler will answer later: its route's timeout */
 	CONN_SENDING,   /* the client does not take our output: send timeout */
 	CONN_LINGERING, /* our side is shut; what the client still sends is dropped */
-};
-
-/* The client's address, packed. */
-struct conn_peer {
-	uint16_t family; /* AF_INET, AF_INET6 or AF_UNIX */
-	uint16_t port;   /* host's order */
-	union {
-		struct in_addr in;
-		struct in6_addr in6;
-	} address;
+	CONN_PROXIED,   /* its PROXY header is not here yet: request timeout.  Not moved */
 };
 
 struct conn {
@@ -48,14 +38,14 @@ struct conn {
 	bool unlisted;           /* its listener is no more: closed after its request */
 	uint16_t moves;          /* how often it was taken over */
 	uint64_t taken_ns;       /* the last time, or when it was accepted */
-	struct conn_peer peer;
+	struct peer peer;
 };
 
 /*
  * Takes on a connected non-blocking socket that the caller has counted as active.  0, or -1: no memory
  * (then the socket is closed, and the count the caller's to take back).
  */
-int conn_open(struct engine *engine, int fd, const struct conn_peer *peer, unsigned listener);
+int conn_open(struct engine *engine, int fd, const struct peer *peer, unsigned listener);
 
 /* A pending request of the connection has been answered by its handler. */
 void conn_answered(struct conn *conn);
@@ -82,10 +72,6 @@ static inline struct conn *conn_of_timeout(struct timeout *timeout)
 {
 	return (struct conn *)((char *)timeout - offsetof(struct conn, timeout));
 }
-
-/* As wc_peer(): "192.0.2.1:4711"; out has CONN_PEER_TEXT octets. */
-enum { CONN_PEER_TEXT = INET6_ADDRSTRLEN + 9 };
-const char *conn_peer_text(const struct conn_peer *peer, char *out);
 
 /* What the timeout lists of the engine call. */
 void conn_on_keepalive_expired(struct timeout *timeout, void *engine);

@@ -294,7 +294,7 @@ static bool adopt(struct engine *engine, const struct exchange_item *item,
 		  struct conn *taken[EXCHANGE_BATCH], unsigned *count)
 {
 	const struct exchange_record *record = &item->record;
-	struct conn_peer peer = {.family = record->family, .port = record->port};
+	struct peer peer = {.family = record->family, .port = record->port};
 	struct request *request = NULL;
 	struct conn *conn;
 	int listener = listener_of(engine, record->listener);

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "child.h"
+#include "forwarded.h"
 #include "http_date.h"
 #include "http_request.h"
 #include "latency.h"
@@ -45,6 +46,7 @@ struct engine {
 	struct scoreboard_slot *slot;
 	struct http_limits limits;
 	struct routes *routes;
+	struct networks trusted;  /* proxies */
 	uint64_t *listener_ids;   /* exchange_listener_id() of the configuration's listeners */
 	struct access_log *access_log; /* NULL: off */
 

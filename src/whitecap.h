@@ -111,6 +111,7 @@ WC_EXPORT bool wc_get_header_at(struct wc_request *req, size_t index, struct wc_
 
 /*
  * Address of the client as text, NUL-terminated: "192.0.2.1:4711", "[2001:db8::1]:4711", or "unix:".
+ * What a PROXY protocol header says, or X-Forwarded-For of trusted_proxies (there port 0 when none is named).
  * Lives until the next call of this function.
  */
 WC_EXPORT const char *wc_peer(struct wc_request *req);

@@ -22,6 +22,7 @@
 #include "fault.h"
 #include "ipc.h"
 #include "log.h"
+#include "origin.h"
 #include "recycler.h"
 #include "request.h"
 #include "route.h"
@@ -390,7 +391,7 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 	lists_init(engine);
 	if (args->access_log >= 0 && !(engine->access_log = access_log_open(engine, args->access_log)))
 		return -1;
-	return set_listener_ids(engine);
+	return origin_read_networks(config, &engine->trusted) < 0 ? -1 : set_listener_ids(engine);
 }
 
 /* Timers and other callbacks of handlers may take as long as the slowest route, and a second at least. */
@@ -475,6 +476,7 @@ static void worker_fini(struct worker *worker)
 	routes_close(engine->routes);
 	access_log_close(engine->access_log);
 	free(worker->handler_lists);
+	free(engine->trusted.list);
 	free(engine->listener_ids);
 	output_fini(&engine->output);
 	request_pool_free(engine->pool);
