@@ -45,11 +45,16 @@ static inline void latency_end_turn(struct latency *latency)
 			 ticks_to_ns(&latency->ticks, latency->turn_ticks, ticks_now()));
 }
 
+/* CLOCK_MONOTONIC, without asking the kernel. */
+static inline uint64_t latency_now(const struct latency *latency)
+{
+	return latency->turn_ns + ticks_to_ns(&latency->ticks, latency->turn_ticks, ticks_now());
+}
+
 /* What is due has been handed to the kernel. */
 static inline void latency_sent(struct latency *latency)
 {
-	uint64_t now_ns = latency->turn_ns +
-			  ticks_to_ns(&latency->ticks, latency->turn_ticks, ticks_now());
+	uint64_t now_ns = latency_now(latency);
 
 	for (unsigned i = 0; i < latency->due_count; i++)
 		histogram_record(latency->due[i].histogram, now_ns - latency->due[i].received_ns);

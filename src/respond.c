@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "access_log.h"
+#include "admission.h"
 #include "conn.h"
 #include "engine.h"
 #include "http_response.h"
@@ -93,6 +94,26 @@ void respond_error(struct conn *conn, struct request *request, int status)
 	end(conn->io.data, request);
 }
 
+/* The answer that stands for a handler's. */
+static void put_unheard(struct conn *conn, struct request *request, int status)
+{
+	static const struct answer nothing;
+
+	if (http_has_body(status))
+		put_error(conn, request, status, NULL);
+	else
+		put(conn, request, status, (struct wc_span){0}, (struct wc_span){0}, &nothing);
+}
+
+static void count_late(struct engine *engine, const struct request *request)
+{
+	if (latency_now(&engine->latency) <= request->deadline_ns)
+		return;
+	engine_count(engine, COUNTER_late, 1);
+	if (request->route->counts)
+		scoreboard_add(&request->route->counts->late, 1);
+}
+
 /* Clients may provoke mistakes at will: they must not fill the log. */
 static void log_mistake(const struct request *request)
 {
@@ -117,6 +138,8 @@ void respond(struct conn *conn, struct request *request)
 	handler_ns = latency_handled(&engine->latency, request->route->times, request->handled_ticks);
 	PROBE(request, conn->io.fd, request->route->path, handler_ns);
 	(void)handler_ns; /* where there are no probes */
+	if (request->deadline_ns)
+		count_late(engine, request);
 	if (request->arena.overflow && !request->mistake)
 		request->mistake = "needed more memory than wc_alloc() has";
 	if (!request->answer.status && !request->mistake)
@@ -160,22 +183,26 @@ static bool has_spare(struct engine *engine, struct request *request)
 	return engine->spare;
 }
 
+/* The client's own deadline may come earlier. */
+static void set_deadline(struct request *request, uint64_t deadline_ns)
+{
+	if (request->deadline_ns == 0 || deadline_ns < request->deadline_ns)
+		request->deadline_ns = deadline_ns;
+}
+
 /* True: the handler has answered, well or not. */
 static bool run(struct conn *conn, struct request *request, const struct route *route)
 {
 	struct engine *engine = conn->io.data;
 	int result;
 
-	request->route = route;
 	request->conn = conn;
 	request->state = REQUEST_HANDLING;
 	request->handler_name = route->handler->name;
 	request->handled_ns = engine->now_ns;
 	if (route->timeout_ns)
-		request->deadline_ns = engine->now_ns + route->timeout_ns;
+		set_deadline(request, engine->now_ns + route->timeout_ns);
 	request->arena.limit = request->arena.used + REQUEST_ARENA_MAX;
-	if (route->counts)
-		scoreboard_add(&route->counts->requests, 1);
 	engine->running = request;
 	if (engine->turn_limit_ms)
 		engine_begin_turn(engine, route->timeout_ns / 1000000);
@@ -205,6 +232,7 @@ bool respond_handle(struct conn *conn, struct request *request)
 	struct wc_span method = {base + http->method.at, http->method.len};
 	const struct route *route;
 	char allow[ALLOW_MAX];
+	int status;
 
 	engine_count(engine, COUNTER_requests, 1);
 	decide_keep_alive(conn, request);
@@ -212,6 +240,13 @@ bool respond_handle(struct conn *conn, struct request *request)
 		path = (struct wc_span){"/", 1};
 	switch (routes_find(engine->routes, path, method, &route, allow, sizeof allow)) {
 	case ROUTE_FOUND:
+		request->route = route;
+		if (route->counts)
+			scoreboard_add(&route->counts->requests, 1);
+		if (route->screened && (status = admission_decide(request))) {
+			put_unheard(conn, request, status);
+			break;
+		}
 		if (!has_spare(engine, request)) {
 			put_error(conn, request, 503, NULL);
 			break;

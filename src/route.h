@@ -28,6 +28,8 @@ struct route {
 	const struct wc_handler *handler;
 	void *state;
 	uint64_t timeout_ns;  /* 0: none */
+	bool screened;        /* admission.h decides before the handler is called */
+	const struct config_shed *shed;
 	struct timeout_list *timeout_list; /* of that length; NULL: none */
 	struct scoreboard_route *counts; /* NULL: no room for them */
 	struct scoreboard_times *times;

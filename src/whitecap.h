@@ -120,8 +120,8 @@ WC_EXPORT const char *wc_peer(struct wc_request *req);
 WC_EXPORT uint64_t wc_received(struct wc_request *req);
 
 /*
- * Time in ns until the request's deadline (the route's "timeout"), 0 when it has passed,
- * INT64_MAX without one.
+ * Time in ns until the request's deadline (the route's "timeout", or with "shed.tmax" the bid request's own tmax),
+ * 0 when it has passed, INT64_MAX without one.
  */
 WC_EXPORT int64_t wc_remaining(struct wc_request *req);
 

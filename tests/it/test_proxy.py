@@ -87,7 +87,7 @@ def test_header_is_required_there_and_refused_elsewhere():
         for header in (V1, v2_ipv4()):
             with Client(s.addresses[1]) as c:
                 c.send(header + get("/"))
-                assert c.receive().status == 501  # to HTTP a method that nobody knows
+                assert c.receive().status in (400, 501)  # a method that nobody knows, or an empty line
                 c.expect_closed(reset_allowed=True)
         with Client(s.addresses[1]) as c:
             assert peer_of(c.get("/facts")) == own_address(c)
