@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is decided of a request when its turn has come, before its handler is called: whether it has become too old to
- * be worth an answer, and by when it has to be answered.  Only for routes that ask for it (route->screened).
+ * be worth an answer, what its body is when it came compressed, and by when it has to be answered.  Only for routes that
+ * ask for it (route->screened).
  */
 #ifndef ADMISSION_H
 #define ADMISSION_H

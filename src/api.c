@@ -54,10 +54,7 @@ struct wc_span wc_body(struct wc_request *req)
 {
 	struct request *request = request_of(req);
 
-	if (!request)
-		return (struct wc_span){0};
-	return (struct wc_span){request->buf + request->pos + request->http.head_len,
-				(size_t)request->http.body_len};
+	return request ? request_body(request) : (struct wc_span){0};
 }
 
 int wc_version(struct wc_request *req)

@@ -22,6 +22,7 @@
 #include "timeouts.h"
 
 struct access_log;
+struct inflater;
 struct request;
 struct request_pool;
 struct routes;
@@ -49,6 +50,8 @@ struct engine {
 	struct networks trusted;  /* proxies */
 	uint64_t *listener_ids;   /* exchange_listener_id() of the configuration's listeners */
 	struct access_log *access_log; /* NULL: off */
+
+	struct inflater *inflater;     /* NULL until a compressed body comes */
 
 	struct request_pool *pool;
 	struct request *current;     /* what connections without a request of their own read into */

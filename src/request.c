@@ -113,6 +113,7 @@ static void clear(struct request *request)
 	request->fields_len = 0;
 	request->fields_cap = sizeof request->fields_first;
 	request->reason.ptr = NULL;
+	request->plain.ptr = NULL;
 	request->cancel = NULL;
 	request->continued = request->replayed = false;
 	request->state = REQUEST_READING;

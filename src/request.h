@@ -64,6 +64,7 @@ struct request {
 	uint64_t handled_ticks;       /* the same, in ticks_now() */
 
 	struct answer answer;
+	struct wc_span plain;         /* the body, decompressed, in the arena; ptr NULL: it came plain */
 	bool replayed;                /* a worker has died with it */
 	bool continued;               /* 100 (Continue) was sent */
 	const char *mistake;          /* the handler's first one: the answer will be 500 */
@@ -110,6 +111,14 @@ int request_copy_rest(struct request *to, const struct request *from);
 
 /* Whether that is a request of the pool.  Async-signal-safe, but for a fault where the pointer leads nowhere. */
 bool request_is_known(const struct request_pool *pool, const struct request *request);
+
+static inline struct wc_span request_body(const struct request *request)
+{
+	if (request->plain.ptr)
+		return request->plain;
+	return (struct wc_span){request->buf + request->pos + request->http.head_len,
+				(size_t)request->http.body_len};
+}
 
 struct wc_request *request_ticket(struct request *request);
 

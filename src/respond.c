@@ -69,15 +69,15 @@ static void put(struct conn *conn, struct request *request, int status, struct w
 		access_log_add(engine->access_log, conn, request, status, answer->len);
 }
 
-static void put_error(struct conn *conn, struct request *request, int status, const char *allow)
+/* `field` is a ready line, or empty. */
+static void put_error(struct conn *conn, struct request *request, int status, const char *field)
 {
 	char body[ERROR_BODY_MAX], fields[ALLOW_MAX + 64];
 	int len = snprintf(body, sizeof body, "%d %s\n", status, http_reason(status));
 	struct iovec piece = {body, (size_t)len};
 	struct answer answer = {.len = (size_t)len, .iov = &piece, .count = 1};
 
-	snprintf(fields, sizeof fields, "Content-Type: text/plain\r\n%s%s%s",
-		 allow ? "Allow: " : "", allow ? allow : "", allow ? "\r\n" : "");
+	snprintf(fields, sizeof fields, "Content-Type: text/plain\r\n%s", field);
 	put(conn, request, status, span_of(fields), (struct wc_span){0}, &answer);
 }
 
@@ -90,7 +90,7 @@ static void end(struct engine *engine, struct request *request)
 
 void respond_error(struct conn *conn, struct request *request, int status)
 {
-	put_error(conn, request, status, NULL);
+	put_error(conn, request, status, "");
 	end(conn->io.data, request);
 }
 
@@ -100,7 +100,8 @@ static void put_unheard(struct conn *conn, struct request *request, int status)
 	static const struct answer nothing;
 
 	if (http_has_body(status))
-		put_error(conn, request, status, NULL);
+		put_error(conn, request, status,
+			  status == 415 ? "Accept-Encoding: gzip, deflate\r\n" : "");
 	else
 		put(conn, request, status, (struct wc_span){0}, (struct wc_span){0}, &nothing);
 }
@@ -146,7 +147,7 @@ void respond(struct conn *conn, struct request *request)
 		request->mistake = "gave no answer";
 	if (request->mistake) {
 		log_mistake(request);
-		put_error(conn, request, 500, NULL);
+		put_error(conn, request, 500, "");
 	} else {
 		put(conn, request, request->answer.status,
 		    (struct wc_span){request->fields, request->fields_len}, request->reason,
@@ -231,7 +232,7 @@ bool respond_handle(struct conn *conn, struct request *request)
 	struct wc_span path = {base + http->path.at, http->path.len};
 	struct wc_span method = {base + http->method.at, http->method.len};
 	const struct route *route;
-	char allow[ALLOW_MAX];
+	char allow[ALLOW_MAX], field[ALLOW_MAX + 16];
 	int status;
 
 	engine_count(engine, COUNTER_requests, 1);
@@ -248,7 +249,7 @@ bool respond_handle(struct conn *conn, struct request *request)
 			break;
 		}
 		if (!has_spare(engine, request)) {
-			put_error(conn, request, 503, NULL);
+			put_error(conn, request, 503, "");
 			break;
 		}
 		if (!run(conn, request, route))
@@ -256,10 +257,11 @@ bool respond_handle(struct conn *conn, struct request *request)
 		respond(conn, request);
 		return true;
 	case ROUTE_METHOD_NOT_ALLOWED:
-		put_error(conn, request, 405, allow);
+		snprintf(field, sizeof field, "Allow: %s\r\n", allow);
+		put_error(conn, request, 405, field);
 		break;
 	default:
-		put_error(conn, request, 404, NULL);
+		put_error(conn, request, 404, "");
 	}
 	end(engine, request);
 	return true;

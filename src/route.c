@@ -60,7 +60,7 @@ static int route_open(struct route *route, const struct worker_args *args, size_
 	route->methods = config->methods;
 	route->timeout_ns =
 		(config->timeout_ms ? config->timeout_ms : args->config->handler_ms) * 1000000;
-	route->shed = &config->shed;
+	route->config = config;
 	route->screened = admission_is_needed(config);
 	find_counts(route, args, config);
 	note_proving(route, (uint32_t)index + 1);

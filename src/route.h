@@ -29,7 +29,7 @@ struct route {
 	void *state;
 	uint64_t timeout_ns;  /* 0: none */
 	bool screened;        /* admission.h decides before the handler is called */
-	const struct config_shed *shed;
+	const struct config_route *config;
 	struct timeout_list *timeout_list; /* of that length; NULL: none */
 	struct scoreboard_route *counts; /* NULL: no room for them */
 	struct scoreboard_times *times;

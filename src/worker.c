@@ -22,6 +22,7 @@
 #include "fault.h"
 #include "ipc.h"
 #include "log.h"
+#include "inflater.h"
 #include "origin.h"
 #include "recycler.h"
 #include "request.h"
@@ -476,6 +477,7 @@ static void worker_fini(struct worker *worker)
 	routes_close(engine->routes);
 	access_log_close(engine->access_log);
 	free(worker->handler_lists);
+	inflater_free(engine->inflater);
 	free(engine->trusted.list);
 	free(engine->listener_ids);
 	output_fini(&engine->output);
