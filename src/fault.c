@@ -39,6 +39,8 @@ static struct {
 	pid_t process, main_thread;
 	timer_t timer; /* sends FAULT_SIGNAL to the main thread */
 	bool has_timer;
+	bool may_exit;
+	volatile bool exit_called;
 	struct fault_cause cause;
 	void *context; /* of the main thread's fault; NULL: none */
 
@@ -261,6 +263,7 @@ static struct fault_cause cause_of(int number, const siginfo_t *info)
 		cause.address = info->si_addr;
 	else
 		cause.sender = info->si_pid;
+	cause.is_exit = number == SIGABRT && fault.exit_called;
 	return cause;
 }
 
@@ -337,6 +340,20 @@ static int install(int number, void (*handler)(int, siginfo_t *, void *))
 	return sigaction(number, &action, NULL);
 }
 
+/* A handler that ends the process would take all connections along: that is a crash like any other. */
+static void on_exit_called(void)
+{
+	if (fault.may_exit || getpid() != fault.process)
+		return;
+	fault.exit_called = true;
+	abort();
+}
+
+void fault_allow_exit(void)
+{
+	fault.may_exit = true;
+}
+
 static bool open_timer(void)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = FAULT_SIGNAL};
@@ -362,5 +379,7 @@ int fault_install(struct engine *engine)
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (install(signals[i], on_fault) < 0)
 			return -1;
+	if (atexit(on_exit_called) != 0)
+		return -1;
 	return install(FAULT_SIGNAL, on_fault_signal);
 }

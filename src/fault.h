@@ -20,6 +20,9 @@ struct engine;
 /* Installs the handlers for the calling process, whose main thread this is.  -1 with errno. */
 int fault_install(struct engine *engine);
 
+/* From now on exit() is no mistake of a handler's. */
+void fault_allow_exit(void);
+
 /* At the end of a turn in which engine->fault_due was set.  Does not return. */
 void fault_now(void);
 

@@ -111,6 +111,10 @@ static void put_cause(struct text *text, const struct fault_cause *cause)
 		put_string(text, "hang");
 		return;
 	}
+	if (cause->is_exit) {
+		put_string(text, "exit() called");
+		return;
+	}
 	put_string(text, signal_name(cause->signal));
 	if (cause->sender && cause->sender != getpid()) {
 		put_string(text, " sent by process ");

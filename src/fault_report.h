@@ -16,6 +16,7 @@ enum { FAULT_SUMMARY_MAX = 512 };
 struct fault_cause {
 	int signal, code;   /* code: si_code */
 	bool is_hang;       /* signal is then what the process dies by */
+	bool is_exit;       /* signal is then what exit() was turned into */
 	void *address;      /* of the fault; NULL: none */
 	pid_t sender;       /* 0: none */
 	pid_t thread;

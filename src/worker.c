@@ -244,6 +244,7 @@ static void begin(struct worker *worker)
 	worker->acceptor = acceptor_start(&worker->engine);
 	if (!worker->acceptor) {
 		log_error("out of memory for the listeners");
+		fault_allow_exit();
 		exit(EXIT_FAILURE);
 	}
 	start_recycler(worker);
@@ -458,6 +459,7 @@ static void watch_all(struct worker *worker)
 
 static int report_failure(const struct worker_args *args, const struct err *err)
 {
+	fault_allow_exit();
 	log_error("%s", err->text);
 	ipc_send(args->ipc, IPC_FAILED, err->text, NULL, 0);
 	return EXIT_FAILURE;
@@ -508,6 +510,7 @@ int worker_main(const struct worker_args *args)
 	prctl(PR_SET_PDEATHSIG, 0);
 	ipc_send(args->ipc, IPC_READY, "", NULL, 0);
 	ev_run(worker.engine.loop, 0);
+	fault_allow_exit();
 	worker_fini(&worker);
 	return EXIT_SUCCESS;
 }

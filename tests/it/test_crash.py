@@ -31,7 +31,7 @@ def crash_server(workers=1, routes=(), **options):
         {"path": "/c", "handler": crash_handler()},
         {"path": "/r", "handler": crash_handler(True)}, *routes]}
     config.update(options.pop("config", {}))
-    return Server(config, crashes=True, errors=[r"ended: killed by SIG(SEGV|BUS|FPE|ILL|ABRT)", "handler has not returned",
+    return Server(config, crashes=True, errors=[r"ended: killed by SIG(SEGV|BUS|FPE|ILL|ABRT)", "handler has not returned", r"exit\(\) called",
                                                      r"crash\.c:\d+: assertion: Assertion `zero' failed"],
                   **options)
 
@@ -94,7 +94,7 @@ def run_cells(workers, cells, **options):
                 culprit(s, query)
                 wait_replaced(s, n, workers)
                 kind = query.split("@")[0]
-                assert ended(s, since) == [FAULTS[kind]], (query, ended(s, since), s.log.tail())
+                assert ended(s, since) == [FAULTS.get(kind, "ABRT")], (query, ended(s, since), s.log.tail())
                 forgive(s, n, workers)
             report = crowd.finish()
         report.check()
@@ -138,6 +138,22 @@ def test_children_of_handlers_crash_for_themselves():
             r = c.get("/c?" + query)
             assert r.text == "child %d" % (signal.SIGABRT if "abort" in query else signal.SIGSEGV), (query, r)
         assert s.worker == worker and stats(s)["total"]["crash"] == 0
+
+
+def test_exit_is_a_crash_everywhere():
+    run_cells(2, ["exit@" + p for p in PLACES])
+
+
+def test_exit_is_a_crash_that_has_a_name():
+    with crash_server(1) as s:
+        culprit(s, "exit")
+        wait_replaced(s, 1, 1)
+        assert s.log.find(r"exit\(\) called in handler crash \(route /c\), GET /c\?exit"), s.log.tail()
+        total = stats(s)["total"]
+        assert (total["crash"], total["lost"]) == (1, 0), total
+        with s.client() as c:
+            assert c.get("/c?exit@child").text == "child 0"
+        assert stats(s)["total"]["crash"] == 1
 
 
 def test_pipelined_answers_before_the_crash_go_out_and_what_is_behind_it_goes_on():

@@ -168,6 +168,11 @@ static void deaf_null(void)
 	null();
 }
 
+static void leave(void)
+{
+	exit(0);
+}
+
 static void kill_self(void)
 {
 	kill(getpid(), SIGKILL);
@@ -199,7 +204,7 @@ static const struct kind {
 	{"heap", smash_heap},     {"stack", smash_stack}, {"malloc", in_malloc},
 	{"loop", run_for_ever},   {"sleep", sleep_for_ever}, {"read", read_for_ever},
 	{"lock", lock_for_ever},  {"deaf", deaf},         {"deaf-null", deaf_null},
-	{"kill", kill_self},      {"scribble", scribble},
+	{"exit", leave},            {"kill", kill_self},      {"scribble", scribble},
 };
 
 /* Where. */
