@@ -15,25 +15,38 @@ import time
 from idle import REQUEST, read_answer
 
 
+REFUSED_MAX = 1000  # in a row, then nobody connects any more
+
+
 class Busy:
     def __init__(self, port, count):
         self.port = port
-        self.closed = self.failed = self.refused = 0
+        self.closed = self.failed = self.refused = self.in_a_row = 0
         self.samples = []  # (when, seconds)
         self.poll = select.epoll()
         self.clients = {}
         for _ in range(count):
             self.open()
 
+    def connect(self):
+        """None: the server is no more."""
+        while self.in_a_row < REFUSED_MAX:
+            client = socket.socket()
+            client.settimeout(10)
+            try:
+                client.connect(("127.0.0.1", self.port))
+            except OSError:
+                self.refused += 1
+                self.in_a_row += 1
+                time.sleep(0.001)
+            else:
+                self.in_a_row = 0
+                return client
+        return None
+
     def open(self):
-        client = socket.socket()
-        client.settimeout(10)
-        try:
-            client.connect(("127.0.0.1", self.port))
-        except OSError:
-            self.refused += 1
-            time.sleep(0.001)
-            self.open()
+        client = self.connect()
+        if not client:
             return
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.clients[client.fileno()] = [client, b"", 0.0]
