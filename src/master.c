@@ -110,26 +110,28 @@ static void on_stop_now(struct master *master)
 }
 /* Keeping it running. */
 
-/*
- * A worker for each number, in place of those that are dying too.  A foreign generation gets no more.
- */
-static void fill(struct master *master)
+void master_fill(struct master *master, struct generation *generation)
 {
-	struct generation *active = master->active;
 	bool present[SCOREBOARD_SLOTS] = {false};
 
-	if (active->foreign)
-		return;
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];
 
-		if (row->generation == active && row_is_wanted(row))
+		if (row->generation == generation && row_is_wanted(row))
 			present[row->number] = true;
 	}
-	for (unsigned i = 0; i < active->workers; i++)
+	for (unsigned i = 0; i < generation->workers; i++)
 		if (!present[i])
-			rows_start(&master->rows, active, i);
-	master_start_admin(master, active);
+			rows_start(&master->rows, generation, i);
+}
+
+/* A foreign generation gets no more. */
+static void fill(struct master *master)
+{
+	if (master->active->foreign)
+		return;
+	master_fill(master, master->active);
+	master_start_admin(master, master->active);
 }
 
 static void on_retry(struct ev_loop *loop, struct ev_timer *timer, int events)

@@ -71,6 +71,9 @@ void master_each_row(struct master *master, const struct generation *generation,
 void master_each_admin(struct master *master, const struct generation *generation,
 		       void (*act)(struct row *));
 
+/* Starts a worker for each number that has none, in place of those that are dying too. */
+void master_fill(struct master *master, struct generation *generation);
+
 /* Workers of the generation in that state. */
 unsigned master_count_rows(const struct master *master, const struct generation *generation,
 			   enum slot_state state);

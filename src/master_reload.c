@@ -261,6 +261,8 @@ static void on_starting(struct master *master)
 		fail(master, next->reason, MASTER_CRASH_LOOP);
 	else if (master_count_rows(master, next, SLOT_READY) == next->workers)
 		commit(master);
+	else
+		master_fill(master, next); /* one that was ready may have crashed, and another one got ready since */
 }
 
 void master_reload_advance(struct master *master)

@@ -256,6 +256,32 @@ def test_signal_from_outside_shows_where_a_handler_hangs():
         s.log.wait(r"fault: #0 ")
 
 
+def test_worker_that_crashes_before_its_generation_serves_is_replaced():
+    """One is ready, the other one is held up: the first one's crash must not be forgotten."""
+    routes = [{"path": "/", "handler": build.kit(), "options": {"do": "ok", "init": "wait"}}]
+    with Server({"workers": 2, "routes": routes}, crashes=True, wait_ready=False, fds=False) as s:
+        s.errors.append("ended")
+
+        def workers():
+            return [p for p in proc.children(s.pid) if proc.title(p).startswith("whitecap: worker")]
+
+        proc.wait_until(lambda: len(workers()) == 2, "both workers")
+        first, second = workers()
+        os.kill(second, signal.SIGSTOP)
+        # What is ready waits for the other one, in its loop.
+        proc.wait_until(lambda: "epoll" in wait_channel(first), "the first one ready")
+        os.kill(first, signal.SIGSEGV)
+        proc.wait_until(lambda: not proc.alive(first), "the first one's end")
+        os.kill(second, signal.SIGCONT)
+        s.ready()
+        assert len(s.workers()) == 2 and s.get().text == "ok"
+
+
+def wait_channel(pid):
+    with open("/proc/%d/wchan" % pid, encoding="ascii") as f:
+        return f.read()
+
+
 # Hangs.
 
 def test_hangs_are_answered_504():
