@@ -137,6 +137,10 @@ def run(seconds, seed):
         total = crash.stats(s)["total"]
         report.check()
         assert total["lost"] == 0 and total["connections"]["active"] == 0, total
+        expected = chaos.done["crash"] + chaos.done["hang"]
+        assert total["responses"]["5xx"] == expected, "%d failed, not %d: %s" % (
+            total["responses"]["5xx"], expected, total)
+        assert report.answers == total["responses"]["2xx"], (report.answers, total)
         lost = lost_by_sigkill(s, rng, 3)
         chaos.settle()
         s.wait_set_up()
