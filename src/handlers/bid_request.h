@@ -2,13 +2,15 @@
 /*
  * A bid request as the auction needs it.  This module alone knows how requests are parsed.
  *
- * A field of the wrong type counts as absent.  All texts may hold any character, NUL too.  What a
- * bid_request holds lives until bid_request_fini(); lists lie in the request's wc_alloc() memory,
- * and stay empty where that is used up: then the answer is 500, whatever the auction says.
+ * A field of the wrong type counts as absent; of one that comes twice, the last counts.  A number
+ * past the range of a double is infinite.  All texts may hold any character, NUL too.  What is read
+ * lies in the body and in the request's wc_alloc() memory, and lives as long.  Where that memory is
+ * used up, lists and texts stay empty, and the answer is 500, whatever the auction says.
  */
 #ifndef BID_REQUEST_H
 #define BID_REQUEST_H
 
+#include "json_reader.h"
 #include "whitecap.h"
 
 enum bid_request_fault {
@@ -61,14 +63,13 @@ struct bid_request {
 
 	/* For this module only. */
 	struct wc_request *req;
-	json_t *root;
-	const json_t *imps;
-	size_t next_imp;
+	struct json_reader reader;
+	struct json_reader_place imps;
+	enum bid_request_fault imp_fault;
 };
 
-/* Reads the body of `req`; all of it is checked at once.  Call bid_request_fini() in any case. */
+/* Reads the body of `req`; all of it is checked at once. */
 enum bid_request_fault bid_request_read(struct bid_request *request, struct wc_request *req);
-void bid_request_fini(struct bid_request *request);
 
 /* Hands out the imps one after the other; false after the last one. */
 bool bid_request_next_imp(struct bid_request *request, struct bid_imp *imp);

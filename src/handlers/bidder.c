@@ -90,11 +90,8 @@ static int handle(struct wc_request *req, void *state)
 {
 	struct bid_request request;
 	enum bid_request_fault fault = bid_request_read(&request, req);
-	int result = fault == BID_REQUEST_FINE ? answer(state, &request, req)
-					       : refuse(state, req, fault);
 
-	bid_request_fini(&request);
-	return result;
+	return fault == BID_REQUEST_FINE ? answer(state, &request, req) : refuse(state, req, fault);
 }
 
 WC_HANDLER(.name = "bidder", .init = init, .fini = fini, .handle = handle, .replay = true);

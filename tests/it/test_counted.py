@@ -133,7 +133,7 @@ def test_echo_allocates_nothing():
     check_allocations("echo")
 
 
-def test_bidder_allocates_nothing_but_in_jansson():
+def test_bidder_allocates_nothing():
     check_allocations("bidder")
 
 
