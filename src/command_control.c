@@ -145,8 +145,8 @@ static json_t *ask(const struct command_options *options, int number, const char
 		if (before)
 			after = wait_for(&server, group, ends(before, group), ms);
 		else
-			fail("the signal is sent; its outcome is in the server's log: there is neither an "
-			     "admin listener nor a statistics file of this server to ask");
+			fail("the signal is sent; its outcome is in the server's log: neither its "
+			     "admin listener nor its statistics file answers");
 	}
 	*failed = after && count(after, group, "failed") > count(before, group, "failed");
 	json_decref(before);

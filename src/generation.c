@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,24 @@ static enum listener_result open_admin(struct generation *generation, struct err
 				       &generation->admin_listen, err);
 }
 
+/* A test leaves nothing behind: whether a log could be opened, or made, is only asked. */
+static int test_log(const char *key, const char *path, struct err *err)
+{
+	char *folder;
+	int result;
+
+	if (!path)
+		return 0;
+	result = access(path, W_OK);
+	if (result < 0 && errno == ENOENT && (folder = strdup(path))) {
+		result = access(dirname(folder), W_OK | X_OK);
+		free(folder);
+	}
+	if (result < 0)
+		err_add(err, "%s: %s: %s", key, path, strerror(errno));
+	return result;
+}
+
 static enum generation_result open_listeners(struct generation *generation, struct err *err)
 {
 	static const enum generation_result results[] = {
@@ -122,6 +141,9 @@ static enum generation_result open_all(struct generation *generation, struct err
 		failed |= probe_log(config->log_path, err);
 		failed |= open_log(generation, err);
 		result = open_listeners(generation, err);
+	} else {
+		failed |= test_log("log.path", config->log_path, err);
+		failed |= test_log("access_log.path", config->access_log_path, err);
 	}
 	return failed ? GENERATION_INVALID : result;
 }

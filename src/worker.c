@@ -363,6 +363,13 @@ static int set_listener_ids(struct engine *engine)
 	return 0;
 }
 
+/* libev's own way is to print to stderr and abort: say it in the log, and go on as after a fault. */
+static void on_libev_error(const char *message)
+{
+	log_error("libev: %s: %s", message, strerror(errno));
+	abort();
+}
+
 /* The engine without its routes.  -1: no memory. */
 static int engine_init(struct engine *engine, const struct worker_args *args)
 {
@@ -378,6 +385,7 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 			   .body_size = config->body_size},
 		.date_at = -1,
 	};
+	ev_set_syserr_cb(on_libev_error);
 	engine->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
 	engine->pool = request_pool_new(engine, &engine->limits);
 	engine->epoll_fd = find_epoll();

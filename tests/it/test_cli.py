@@ -145,6 +145,11 @@ def test_failing_init_is_exit_code_2_at_test_and_start():
     expect(run(["-t", "-c", "{config}"], config(routes=[kit_route("/", "no such action")])), 2, "routes[0]")
 
 
+def test_logs_that_cannot_be_opened_are_seen_by_the_test_too():
+    for change in ({"log": {"path": "/nonexistent/x"}}, {"access_log": {"path": "/nonexistent/x"}}):
+        expect(run(["-t", "-c", "{config}"], config(**change)), 2, "log.path: /nonexistent/x")
+
+
 def test_hanging_init_ends_at_the_start_deadline():
     broken = config(routes=[kit_route("/", "ok", init="hang")], timeouts={"start": "300ms"})
     for args in (["-t", "-c", "{config}"], ["-c", "{config}"]):
