@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The admin process: a worker whose listener is admin.listen and whose handler is built in.  It reads
- * the scoreboard and answers GET and HEAD for /stats, /metrics, /, /healthz and /readyz.
+ * The admin process: a worker whose listener is admin.listen and whose handler is built in.  It
+ * reads the scoreboard and answers GET and HEAD for /stats, /metrics, /, /healthz and /readyz.
  */
 #ifndef ADMIN_H
 #define ADMIN_H

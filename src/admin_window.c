@@ -50,7 +50,8 @@ void admin_window_sample(struct admin_window *window, const struct stats *stats)
 }
 
 /* The youngest sample of at least that age, else the oldest; NULL: there is none. */
-static const struct sample *find(const struct admin_window *window, uint64_t now_ns, unsigned seconds)
+static const struct sample *find(const struct admin_window *window, uint64_t now_ns,
+				 unsigned seconds)
 {
 	const struct sample *found = NULL;
 

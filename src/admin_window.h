@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the counters were in the last 60 seconds: a sample each second, for rates and recent percentiles. */
+/* What the counters were in the last 60 seconds: a sample each second, for rates and recent
+ * percentiles. */
 #ifndef ADMIN_WINDOW_H
 #define ADMIN_WINDOW_H
 

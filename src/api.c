@@ -147,7 +147,8 @@ static int mistake(struct request *request, const char *what)
 	return WC_ERROR;
 }
 
-/* A handler's answer, or the mistake in its stead, to a pending request: to be sent at the end of this turn of the loop. */
+/* A handler's answer, or the mistake in its stead, to a pending request: to be sent at the end of
+ * this turn of the loop. */
 static void settle(struct request *request)
 {
 	struct engine *engine = request->engine;
@@ -275,7 +276,7 @@ int wc_reply_iov(struct wc_request *req, int status, const struct iovec *iov, in
 static bool is_servers_own(struct wc_span name)
 {
 	static const struct wc_span names[] = {
-		{"Date", 4},       {"Connection", 10},     {"Content-Length", 14},
+		{"Date", 4},        {"Connection", 10},        {"Content-Length", 14},
 		{"Keep-Alive", 10}, {"Transfer-Encoding", 17}, {"Trailer", 7},
 		{"Upgrade", 7},
 	};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeps the workers even: see balance.h.  Looks only while there is something to do; one per worker. */
+/* Keeps the workers even: see balance.h.  Looks only while there is something to do; one per
+ * worker. */
 #ifndef BALANCER_H
 #define BALANCER_H
 

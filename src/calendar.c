@@ -3,7 +3,8 @@
 
 #include "calendar.h"
 
-/* With years that begin in March, so that the leap day is the last (Howard Hinnant's civil_from_days). */
+/* With years that begin in March, so that the leap day is the last (Howard Hinnant's
+ * civil_from_days). */
 struct calendar_day calendar_day(uint64_t days)
 {
 	uint64_t since = days + 719468; /* since 0000-03-01 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dates of the Gregorian calendar.  Not gmtime_r(): that reads TZ and takes a lock, and a fault handler has to
- * write dates too.  Async-signal-safe.
+ * Dates of the Gregorian calendar.  Not gmtime_r(): that reads TZ and takes a lock, and a fault
+ * handler has to write dates too.  Async-signal-safe.
  */
 #ifndef CALENDAR_H
 #define CALENDAR_H

@@ -12,14 +12,15 @@
 
 struct command_options {
 	const struct config *config;
-	bool json;                   /* -j */
-	pid_t pid;                   /* -p; 0: by the pidfile */
+	bool json; /* -j */
+	pid_t pid; /* -p; 0: by the pidfile */
 };
 
 /* Whether that word is a sub-command. */
 bool command_is(const char *word);
 
-/* argv[0] is the word.  `default_path` of the configuration, NULL: there is none.  The exit code. */
+/* argv[0] is the word.  `default_path` of the configuration, NULL: there is none.  The exit code.
+ */
 int command_main(int argc, char **argv, const char *default_path);
 
 /* Lines for the usage text. */

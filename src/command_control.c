@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * whitecap reload, stop, upgrade, reopen: a signal to the master, then its outcome, which the statistics
- * tell.  Without an admin listener or a statistics file only the end of a process can be seen.
+ * whitecap reload, stop, upgrade, reopen: a signal to the master, then its outcome, which the
+ * statistics tell.  Without an admin listener or a statistics file only the end of a process can be
+ * seen.
  */
 #include "autoconf.h"
 
@@ -111,7 +112,8 @@ static json_t *wait_for(const struct server *server, const char *group, json_int
 	return NULL;
 }
 
-/* Statistics while no reload is on its way, whose end would be taken for that of ours.  NULL: there are none. */
+/* Statistics while no reload is on its way, whose end would be taken for that of ours.  NULL: there
+ * are none. */
 static json_t *look_before(const struct server *server, int ms)
 {
 	json_t *stats = look(server);

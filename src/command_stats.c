@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* whitecap stats: the statistics of the admin listener, or of the file where that does not answer. */
+/* whitecap stats: the statistics of the admin listener, or of the file where that does not answer.
+ */
 #include "autoconf.h"
 
 #include <errno.h>

@@ -25,7 +25,7 @@
 enum {
 	COPY_REST_MAX = 8192, /* part of a request that is copied out of the shared read buffer */
 	ARENA_HELD_MAX = 262144, /* arena memory that unsent responses may refer to */
-	READ_MIN = 1024,      /* octets that a read has room for */
+	READ_MIN = 1024,         /* octets that a read has room for */
 };
 
 static void conn_process(struct conn *conn, struct request *request);
@@ -122,7 +122,8 @@ static void conn_close(struct conn *conn)
 	drop(conn);
 }
 
-/* Shuts our side and reads on until the client has closed its own, so that no reset loses our last octets. */
+/* Shuts our side and reads on until the client has closed its own, so that no reset loses our last
+ * octets. */
 static void linger(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
@@ -133,7 +134,8 @@ static void linger(struct conn *conn)
 		return;
 	}
 	set_state(conn, CONN_LINGERING);
-	timeout_start(&conn->timeout, engine->mode != ENGINE_SERVING ? &engine->drain_linger : &engine->linger,
+	timeout_start(&conn->timeout,
+		      engine->mode != ENGINE_SERVING ? &engine->drain_linger : &engine->linger,
 		      engine->now_ns);
 	watch(conn, EV_READ);
 }
@@ -190,7 +192,8 @@ static int unacknowledged(const struct conn *conn)
 	return ioctl(conn->io.fd, SIOCOUTQ, &octets) == 0 ? octets : -1;
 }
 
-/* What the kernel did not take is kept in the request: buffers' contents copied, bodies referred to. */
+/* What the kernel did not take is kept in the request: buffers' contents copied, bodies referred
+ * to. */
 static int hold_output(struct conn *conn, struct request *request, struct iovec *iov, int count)
 {
 	struct engine *engine = conn->io.data;
@@ -280,7 +283,8 @@ static void on_writable(struct conn *conn)
 
 /* Reading. */
 
-/* A part of a request stays with the connection: small ones leave the shared buffer, large ones take it along. */
+/* A part of a request stays with the connection: small ones leave the shared buffer, large ones
+ * take it along. */
 static int hold_rest(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
@@ -466,7 +470,8 @@ static void on_end_of_input(struct conn *conn)
 		conn_close(conn);
 }
 
-/* Room to read into: for a body of known length all that is missing, and an octet to see the end by. */
+/* Room to read into: for a body of known length all that is missing, and an octet to see the end
+ * by. */
 static int reserve(struct request *request)
 {
 	const struct http_request *http = &request->http;
@@ -482,7 +487,8 @@ static int reserve(struct request *request)
 	return request_reserve(request, (size_t)missing);
 }
 
-/* What the client has sent is behind len.  0, or below: there is none, or the connection is closed. */
+/* What the client has sent is behind len.  0, or below: there is none, or the connection is closed.
+ */
 static ssize_t read_more(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
@@ -507,7 +513,8 @@ static ssize_t read_more(struct conn *conn, struct request *request)
 		request->received_ns = engine->now_ns;
 	request->len += (size_t)got;
 	if (request->len == request->cap)
-		conn->linger = true; /* there may be more in the kernel than the client should lose by */
+		conn->linger =
+			true; /* there may be more in the kernel than the client should lose by */
 	return got;
 }
 
@@ -525,7 +532,8 @@ static void on_pending_readable(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
 	struct request *request = conn->request;
-	ssize_t got = recv(conn->io.fd, request->buf + request->len, request->cap - request->len, 0);
+	ssize_t got =
+		recv(conn->io.fd, request->buf + request->len, request->cap - request->len, 0);
 
 	if (got < 0) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
@@ -534,7 +542,8 @@ static void on_pending_readable(struct conn *conn)
 	}
 	engine_count(engine, COUNTER_bytes_in, (uint64_t)got);
 	request->len += (size_t)got;
-	if (got == 0 || request->len == request->cap) /* the end: a client that shut its side still waits */
+	if (got == 0 ||
+	    request->len == request->cap) /* the end: a client that shut its side still waits */
 		watch(conn, 0);
 }
 
@@ -547,7 +556,8 @@ static void on_lingering(struct conn *conn)
 		conn_close(conn);
 }
 
-/* Part of the header is here: it waits for the rest, with the timeout that began when it was accepted. */
+/* Part of the header is here: it waits for the rest, with the timeout that began when it was
+ * accepted. */
 static void hold_proxy_header(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
@@ -594,9 +604,12 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct conn *conn = (struct conn *)io;
 	static void (*const by_state[])(struct conn *) = {
-		[CONN_IDLE] = on_readable,	  [CONN_READING] = on_readable,
-		[CONN_PENDING] = on_pending_readable, [CONN_SENDING] = on_writable,
-		[CONN_LINGERING] = on_lingering,  [CONN_PROXIED] = on_proxy_header,
+		[CONN_IDLE] = on_readable,
+		[CONN_READING] = on_readable,
+		[CONN_PENDING] = on_pending_readable,
+		[CONN_SENDING] = on_writable,
+		[CONN_LINGERING] = on_lingering,
+		[CONN_PROXIED] = on_proxy_header,
 	};
 
 	struct engine *engine = conn->io.data;
@@ -742,7 +755,8 @@ void conn_on_handler_expired(struct timeout *timeout, void *data)
 	timeout_stop(timeout);
 	engine_count(engine, COUNTER_timeout_handler, 1);
 	PROBE(handler_timeout, conn->io.fd, route->path);
-	if (!request->cancel) { /* the handler keeps it; the connection goes on with a copy of the rest */
+	if (!request->cancel) { /* the handler keeps it; the connection goes on with a copy of the
+				   rest */
 		next = request_get(engine->pool, request->len - request->pos + 1);
 		if (!next || request_copy_rest(next, request) < 0) {
 			request_put(engine->pool, next);
@@ -761,7 +775,8 @@ void conn_on_handler_expired(struct timeout *timeout, void *data)
 	conn_process(conn, next);
 }
 
-/* The kernel says that there is room only when much is free: a slow client may get on without it. */
+/* The kernel says that there is room only when much is free: a slow client may get on without it.
+ */
 void conn_on_send_expired(struct timeout *timeout, void *data)
 {
 	struct engine *engine = data;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One client connection.  What it is between two requests is all in this struct: an fd, a few
- * numbers, no buffer.  Inside a request it holds a struct request: the request's octets so far, and unsent output.
+ * numbers, no buffer.  Inside a request it holds a struct request: the request's octets so far, and
+ * unsent output.
  */
 #ifndef CONN_H
 #define CONN_H
@@ -42,8 +43,8 @@ struct conn {
 };
 
 /*
- * Takes on a connected non-blocking socket that the caller has counted as active.  0, or -1: no memory
- * (then the socket is closed, and the count the caller's to take back).
+ * Takes on a connected non-blocking socket that the caller has counted as active.  0, or -1: no
+ * memory (then the socket is closed, and the count the caller's to take back).
  */
 int conn_open(struct engine *engine, int fd, const struct peer *peer, unsigned listener);
 
@@ -59,10 +60,12 @@ void conn_close_all(void);
 /* The connection has been given to another process: nothing of it stays here. */
 void conn_forget(struct conn *conn);
 
-/* A connection that comes from another process, counted.  Its fields are the caller's to set.  NULL: no memory. */
+/* A connection that comes from another process, counted.  Its fields are the caller's to set. NULL:
+ * no memory. */
 struct conn *conn_take_over(struct engine *engine, int fd);
 
-/* Puts it into the middle of `request`, unless that is NULL.  It can be given away again from now on. */
+/* Puts it into the middle of `request`, unless that is NULL.  It can be given away again from now
+ * on. */
 void conn_adopt(struct conn *conn, struct request *request);
 
 /* Goes on with it. */

@@ -125,7 +125,8 @@ static bool ship(struct engine *engine)
 	return true;
 }
 
-/* Fills one batch from a list, oldest first, and sends it.  1: there may be more; 0: there is none; -1: full. */
+/* Fills one batch from a list, oldest first, and sends it.  1: there may be more; 0: there is none;
+ * -1: full. */
 static int give_batch(struct engine *engine, struct timeout_list *list)
 {
 	struct timeout *at;
@@ -162,7 +163,8 @@ uint64_t conn_count_used(const struct engine *engine, uint64_t since_ns)
 	const struct timeout *ring = &engine->keepalive.ring;
 	uint64_t count = 0;
 
-	for (const struct timeout *at = ring->prev; at != ring && at->since_ns >= since_ns; at = at->prev)
+	for (const struct timeout *at = ring->prev; at != ring && at->since_ns >= since_ns;
+	     at = at->prev)
 		if (++count == COUNT_MAX)
 			break;
 	return count;
@@ -342,11 +344,13 @@ int conn_take(struct engine *engine, uint64_t room)
 		if (item.memfd >= 0)
 			close(item.memfd);
 	}
-	/* A message that is not understood at all has had one connection per descriptor, for all we know. */
+	/* A message that is not understood at all has had one connection per descriptor, for all we
+	 * know. */
 	count = exchange_count(&batch) ? exchange_count(&batch) : batch.fd_count;
 	if (adopted < count)
-		log_error("%u of %u connections of the exchange could not be taken: %s", count - adopted,
-			  count, result < 0 ? "message damaged or cut" : "no room, or damaged");
+		log_error("%u of %u connections of the exchange could not be taken: %s",
+			  count - adopted, count,
+			  result < 0 ? "message damaged or cut" : "no room, or damaged");
 	for (; next_fd < batch.fd_count; next_fd++)
 		close(batch.fds[next_fd]);
 	engine_count(engine, COUNTER_lost, count > adopted ? count - adopted : 0);

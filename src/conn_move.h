@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections leave for another process, and come from one, by way of the exchange.  One that is between two requests
- * is a few numbers; one inside a request takes its octets along; one with a pending request waits for the answer.
+ * Connections leave for another process, and come from one, by way of the exchange.  One that is
+ * between two requests is a few numbers; one inside a request takes its octets along; one with a
+ * pending request waits for the answer.
  */
 #ifndef CONN_MOVE_H
 #define CONN_MOVE_H
@@ -17,8 +18,8 @@ struct iovec;
 struct request;
 
 /*
- * Gives every connection that can be moved.  True: all are given; false: the exchange is full (errno says of what), the
- * rest goes on here.  The worker must no longer take.
+ * Gives every connection that can be moved.  True: all are given; false: the exchange is full
+ * (errno says of what), the rest goes on here.  The worker must no longer take.
  */
 bool conn_give_all(struct engine *engine);
 
@@ -26,14 +27,14 @@ bool conn_give_all(struct engine *engine);
 uint64_t conn_count_used(const struct engine *engine, uint64_t since_ns);
 
 /*
- * For evenness: gives of the idle connections used last, and of those not used for the longest time, as planned.
- * One that was taken a moment ago stays, so that none is passed to and fro.
+ * For evenness: gives of the idle connections used last, and of those not used for the longest
+ * time, as planned. One that was taken a moment ago stays, so that none is passed to and fro.
  */
 void conn_give_some(struct engine *engine, const struct balance_plan *plan);
 
 /*
- * What a record says of a connection, and of its request in progress: then also the pieces of its payload, at most
- * OUTPUT_IOV + 1, whose number is returned.  Async-signal-safe.
+ * What a record says of a connection, and of its request in progress: then also the pieces of its
+ * payload, at most OUTPUT_IOV + 1, whose number is returned.  Async-signal-safe.
  */
 void conn_describe(const struct engine *engine, const struct conn *conn,
 		   struct exchange_record *record);
@@ -41,8 +42,9 @@ int conn_describe_request(const struct conn *conn, const struct request *request
 			  struct exchange_record *record, struct iovec *payload);
 
 /*
- * Takes one message with connections, of which at most `room` stay; the others are lost.  1; 0: there is none; -1: only newer programs understand it, so that it
- * was put back, and the worker must take no more.
+ * Takes one message with connections, of which at most `room` stay; the others are lost.  1; 0:
+ * there is none; -1: only newer programs understand it, so that it was put back, and the worker
+ * must take no more.
  */
 int conn_take(struct engine *engine, uint64_t room);
 

@@ -49,7 +49,8 @@ void conn_rescue_skip(void)
 	siglongjmp(rescue.next, 1);
 }
 
-/* Damaged memory may name an fd twice, or one of the server's own: the taker would read from it, or shut it. */
+/* Damaged memory may name an fd twice, or one of the server's own: the taker would read from it, or
+ * shut it. */
 static bool is_taboo(int fd)
 {
 	return fd < 0 || fd >= FDS_MAX || rescue.taboo[fd / 64] >> fd % 64 & 1;
@@ -64,7 +65,13 @@ static void make_taboo(int fd)
 static void make_own_taboo(const struct engine *engine)
 {
 	const struct worker_args *args = engine->args;
-	const int own[] = {0, 1, 2, log_fd(), engine->epoll_fd, args->ipc, args->exchange.give,
+	const int own[] = {0,
+			   1,
+			   2,
+			   log_fd(),
+			   engine->epoll_fd,
+			   args->ipc,
+			   args->exchange.give,
 			   args->exchange.take};
 
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -73,9 +80,10 @@ static void make_own_taboo(const struct engine *engine)
 		make_taboo(args->listeners[i]);
 }
 
-/* What the taker is to send for a request.  In the rescue's memory, but for an answer's own body. */
+/* What the taker is to send for a request.  In the rescue's memory, but for an answer's own body.
+ */
 struct reply {
-	struct iovec head;      /* and the body of an error */
+	struct iovec head;           /* and the body of an error */
 	const struct answer *answer; /* NULL: an error */
 };
 
@@ -91,7 +99,8 @@ static size_t put_head(struct http_head *head, const struct request *request)
 
 static struct reply error_reply(const struct request *request, int status)
 {
-	static const char body500[] = "500 Internal Server Error\n", body504[] = "504 Gateway Timeout\n";
+	static const char body500[] = "500 Internal Server Error\n",
+			  body504[] = "504 Gateway Timeout\n";
 	static const char fields[] = "Content-Type: text/plain\r\n";
 	const char *body = status == 504 ? body504 : body500;
 	struct http_head head = {.status = status,
@@ -138,7 +147,8 @@ static void ship(void)
 	if (rescue.batch.count == 0)
 		return;
 	while (exchange_send(rescue.engine->args->exchange.give, &rescue.batch) < 0) {
-		if ((errno != EAGAIN && errno != ETOOMANYREFS) || rescue.waits++ >= FULL_WAITS_MAX) {
+		if ((errno != EAGAIN && errno != ETOOMANYREFS) ||
+		    rescue.waits++ >= FULL_WAITS_MAX) {
 			rescue.batch.count = 0;
 			break;
 		}
@@ -163,7 +173,8 @@ static void add(struct conn *conn, struct exchange_record *record, int pieces)
 	make_taboo(fd);
 }
 
-/* The request at hand is answered; what was read behind it goes along, and what was to be sent before it. */
+/* The request at hand is answered; what was read behind it goes along, and what was to be sent
+ * before it. */
 static void add_answered(struct conn *conn, const struct request *request,
 			 const struct reply *reply, const struct iovec *earlier, int count)
 {
@@ -234,7 +245,8 @@ static int rebuild_chunked(const struct request *request, struct exchange_record
 	rescue.payload[pieces++] = (struct iovec){start, http->head_len};
 	rescue.payload[pieces++] = (struct iovec){at, (size_t)(rescue.chunk + CHUNK_MAX - at)};
 	rescue.payload[pieces++] = (struct iovec){start + http->head_len, (size_t)http->body_len};
-	rescue.payload[pieces++] = (struct iovec){(char *)(uintptr_t)end + skipped, sizeof end - 1 - skipped};
+	rescue.payload[pieces++] =
+		(struct iovec){(char *)(uintptr_t)end + skipped, sizeof end - 1 - skipped};
 	rescue.payload[pieces++] = (struct iovec){start + request->used, rest};
 	record->received_ns = request->received_ns;
 	record->continued = request->continued;
@@ -271,8 +283,8 @@ static void add_pending(struct conn *conn, const struct request *request)
 }
 
 /*
- * Between reading and answering: the octets at hand may be anything, but for a request that waits for memory, as it does
- * where another thread died with the heap's lock.
+ * Between reading and answering: the octets at hand may be anything, but for a request that waits
+ * for memory, as it does where another thread died with the heap's lock.
  */
 static void add_at_hand(struct conn *conn)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hands the connections of a dying worker over.  Runs in a signal handler, wherever the process was interrupted: it walks the
- * connections' memory and no list, checks what it reads, allocates nothing.
+ * Hands the connections of a dying worker over.  Runs in a signal handler, wherever the process was
+ * interrupted: it walks the connections' memory and no list, checks what it reads, allocates
+ * nothing.
  */
 #ifndef CONN_RESCUE_H
 #define CONN_RESCUE_H
@@ -10,9 +11,10 @@ struct engine;
 struct fault_cause;
 
 /*
- * The request whose handler was running is answered 500, or 504 if it hangs; requests pending with their handlers 500,
- * or they are left to be run again where the handler allows it; everything else goes on elsewhere.  What can't be given
- * is counted as lost by the master, by the slot's count of open connections.
+ * The request whose handler was running is answered 500, or 504 if it hangs; requests pending with
+ * their handlers 500, or they are left to be run again where the handler allows it; everything else
+ * goes on elsewhere.  What can't be given is counted as lost by the master, by the slot's count of
+ * open connections.
  */
 void conn_rescue_all(struct engine *engine, const struct fault_cause *cause);
 

@@ -39,28 +39,29 @@ enum engine_mode {
 
 struct engine {
 	struct ev_loop *loop;
-	int epoll_fd; /* of the loop */
-	pid_t thread; /* the one that runs the loop */
+	int epoll_fd;    /* of the loop */
+	pid_t thread;    /* the one that runs the loop */
 	uint64_t now_ns; /* CLOCK_MONOTONIC when the loop woke up */
 	const struct worker_args *args;
 	const struct config *config;
 	struct scoreboard_slot *slot;
 	struct http_limits limits;
 	struct routes *routes;
-	struct networks trusted;  /* proxies */
-	uint64_t *listener_ids;   /* exchange_listener_id() of the configuration's listeners */
+	struct networks trusted;       /* proxies */
+	uint64_t *listener_ids;        /* exchange_listener_id() of the configuration's listeners */
 	struct access_log *access_log; /* NULL: off */
 
-	struct inflater *inflater;     /* NULL until a compressed body comes */
+	struct inflater *inflater; /* NULL until a compressed body comes */
 
 	struct request_pool *pool;
-	struct request *current;     /* what connections without a request of their own read into */
-	struct request *spare;       /* to become the current one; there when a handler is called */
-	struct request *answered;    /* pending requests that were answered since the loop woke up */
-	struct request *running;     /* whose handler is running; NULL: none */
-	struct conn *processing;     /* whose event is being handled; NULL: none */
-	struct request *starting;    /* whole, and waits for memory before its handler is called; NULL: none */
-	bool allocating;             /* memory for a request, so that what is at hand is whole in itself */
+	struct request *current;  /* what connections without a request of their own read into */
+	struct request *spare;    /* to become the current one; there when a handler is called */
+	struct request *answered; /* pending requests that were answered since the loop woke up */
+	struct request *running;  /* whose handler is running; NULL: none */
+	struct conn *processing;  /* whose event is being handled; NULL: none */
+	struct request *
+		starting; /* whole, and waits for memory before its handler is called; NULL: none */
+	bool allocating;  /* memory for a request, so that what is at hand is whole in itself */
 	struct output output;
 	struct latency latency;
 

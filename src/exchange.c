@@ -111,7 +111,8 @@ bool exchange_add(struct exchange_batch *batch, int fd, struct exchange_record *
 		return false;
 	memcpy(batch->data + end, record, sizeof *record);
 	end += sizeof *record;
-	/* A fault handler may leave this at a payload that can't be read: until then the batch is as it was. */
+	/* A fault handler may leave this at a payload that can't be read: until then the batch is
+	 * as it was. */
 	if (!record->in_memfd)
 		end += copy_pieces(batch->data + end, payload, pieces);
 	batch->len = end;
@@ -191,10 +192,10 @@ bool exchange_is_sound(const struct exchange_record *record)
 	size_t len = (size_t)record->input_len + record->output_len;
 
 	return record->state <= EXCHANGE_SENDING && is_family(record->family) &&
-	       has_sound_flags(record) &&
-	       record->head_len <= record->input_len &&
+	       has_sound_flags(record) && record->head_len <= record->input_len &&
 	       (record->state != EXCHANGE_IDLE || len == 0) &&
-	       (record->state != EXCHANGE_READING || (record->input_len > 0 && record->output_len == 0)) &&
+	       (record->state != EXCHANGE_READING ||
+		(record->input_len > 0 && record->output_len == 0)) &&
 	       (record->state != EXCHANGE_SENDING || record->output_len > 0);
 }
 
@@ -259,7 +260,8 @@ int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next
 		return -1;
 	if (*at == 0)
 		*at = sizeof header;
-	/* Descriptors that the kernel had no room for are the last ones: those before them are good. */
+	/* Descriptors that the kernel had no room for are the last ones: those before them are
+	 * good. */
 	if (*next_fd == batch->fd_count)
 		return *next_fd == header.fd_count && *at == batch->len ? 0 : -1;
 	if (batch->len - *at < header.record_size)

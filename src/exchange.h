@@ -2,7 +2,8 @@
 /*
  * The exchange: one SOCK_SEQPACKET pair that all workers share, carrying live connections from one
  * process to another: their descriptors and a small versioned record for each.  A message is not
- * bound to a reader: what one process gives is taken by whichever takes next, also one that starts later.
+ * bound to a reader: what one process gives is taken by whichever takes next, also one that starts
+ * later.
  *
  * Batches are built and sent without memory allocation, so that a fault handler can do it too.
  *
@@ -38,30 +39,30 @@ enum exchange_state { EXCHANGE_IDLE, EXCHANGE_READING, EXCHANGE_SENDING };
  * EXCHANGE_VERSION, and zero means what it was before there was the field.
  */
 struct exchange_record {
-	uint64_t listener;      /* exchange_listener_id() of its listener's address */
-	uint64_t received_ns;   /* first octet of the request in progress, CLOCK_MONOTONIC; 0: none */
-	uint64_t chunk_left;    /* of a chunked body in progress, with the other chunk_ fields */
+	uint64_t listener;    /* exchange_listener_id() of its listener's address */
+	uint64_t received_ns; /* first octet of the request in progress, CLOCK_MONOTONIC; 0: none */
+	uint64_t chunk_left;  /* of a chunked body in progress, with the other chunk_ fields */
 	uint32_t chunk_overhead;
-	uint32_t head_len;      /* of a chunked request in progress: its head; 0 otherwise */
-	uint32_t served;        /* requests on this connection so far */
-	uint32_t input_len;     /* payload: octets of requests not answered yet, chunks decoded */
-	uint32_t output_len;    /* payload, behind it: octets of responses not sent yet */
-	uint16_t family, port;  /* of the peer */
+	uint32_t head_len;     /* of a chunked request in progress: its head; 0 otherwise */
+	uint32_t served;       /* requests on this connection so far */
+	uint32_t input_len;    /* payload: octets of requests not answered yet, chunks decoded */
+	uint32_t output_len;   /* payload, behind it: octets of responses not sent yet */
+	uint16_t family, port; /* of the peer */
 	uint8_t address[16];
-	uint16_t moves;         /* how often it was moved, this time included */
-	uint8_t state;          /* enum exchange_state */
+	uint16_t moves; /* how often it was moved, this time included */
+	uint8_t state;  /* enum exchange_state */
 	uint8_t chunk_state, chunk_digits;
-	uint8_t continued;      /* 1: 100 (Continue) was sent */
+	uint8_t continued;       /* 1: 100 (Continue) was sent */
 	uint8_t closing, linger; /* 1: after the output */
-	uint8_t in_memfd;       /* 1: the payload is in a memfd, the descriptor behind the socket */
-	uint8_t replayed;       /* 1: the request was pending on a worker that died, and is run again */
+	uint8_t in_memfd; /* 1: the payload is in a memfd, the descriptor behind the socket */
+	uint8_t replayed; /* 1: the request was pending on a worker that died, and is run again */
 	uint8_t reserved[2];
 };
 
 struct exchange_batch {
-	unsigned count;         /* connections */
+	unsigned count; /* connections */
 	unsigned fd_count;
-	size_t len;             /* of data */
+	size_t len; /* of data */
 	int fds[FDPASS_MAX];
 	char data[EXCHANGE_MESSAGE_MAX];
 };
@@ -79,45 +80,51 @@ bool exchange_is_sound(const struct exchange_record *record);
 void exchange_clear(struct exchange_batch *batch);
 
 /*
- * Adds a connection.  `payload` are its input and output, as long as the record says together.  False:
- * the batch is full, or there is no memfd for the payload; then nothing was added.
+ * Adds a connection.  `payload` are its input and output, as long as the record says together.
+ * False: the batch is full, or there is no memfd for the payload; then nothing was added.
  */
 bool exchange_add(struct exchange_batch *batch, int fd, struct exchange_record *record,
 		  const struct iovec *payload, int pieces);
 
-/* Sends a batch.  -1 with errno: EAGAIN (full) or ETOOMANYREFS; nothing was sent.  The sockets stay open here. */
+/* Sends a batch.  -1 with errno: EAGAIN (full) or ETOOMANYREFS; nothing was sent.  The sockets stay
+ * open here. */
 int exchange_send(int give, const struct exchange_batch *batch);
 
 /* Closes the memfds of a batch; those of its sockets too if `sockets`. */
 void exchange_drop(struct exchange_batch *batch, bool sockets);
 
-/* Takes a batch, which may hold no connection.  1; 0: the exchange is no more; -1 with errno (EAGAIN: nothing there). */
+/* Takes a batch, which may hold no connection.  1; 0: the exchange is no more; -1 with errno
+ * (EAGAIN: nothing there). */
 int exchange_receive(int take, struct exchange_batch *batch);
 
-/* How many descriptors the next batch brings.  It stays where it is, and another process may take it.  0: there is none. */
+/* How many descriptors the next batch brings.  It stays where it is, and another process may take
+ * it.  0: there is none. */
 unsigned exchange_peek(int take);
 
 /*
- * Whether a received batch is of a newer version than this program knows.  Then who gave it has others to take
- * it, and this one can put it back as it came, and must take no more.  -1 with errno: it could not be put back.
+ * Whether a received batch is of a newer version than this program knows.  Then who gave it has
+ * others to take it, and this one can put it back as it came, and must take no more.  -1 with
+ * errno: it could not be put back.
  */
 bool exchange_is_newer(const struct exchange_batch *batch);
 int exchange_put_back(int give, struct exchange_batch *batch);
 
-/* How many connections the sender has put into a received batch, also where not all came; 0: it is not understood. */
+/* How many connections the sender has put into a received batch, also where not all came; 0: it is
+ * not understood. */
 unsigned exchange_count(const struct exchange_batch *batch);
 
 /* One connection of a received batch. */
 struct exchange_item {
-	int fd;                 /* the socket; the caller's from now on */
-	int memfd;              /* -1: none */
+	int fd;    /* the socket; the caller's from now on */
+	int memfd; /* -1: none */
 	struct exchange_record record;
-	const char *payload;    /* inline; NULL when it is in the memfd */
+	const char *payload; /* inline; NULL when it is in the memfd */
 };
 
 /*
- * Walks a received batch; start with *at = *next_fd = 0.  1: *item is the next connection, checked; 0: no more; -1: the rest of the
- * batch is not understood (a newer version, or damaged) or did not come (no free descriptors).
+ * Walks a received batch; start with *at = *next_fd = 0.  1: *item is the next connection, checked;
+ * 0: no more; -1: the rest of the batch is not understood (a newer version, or damaged) or did not
+ * come (no free descriptors).
  */
 int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next_fd,
 		  struct exchange_item *item);

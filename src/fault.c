@@ -24,11 +24,11 @@
 
 enum {
 	STACK_SIZE = 256 * 1024, /* for the handler, also for backtrace() and what it calls */
-	GRACE_MS = 20,           /* that a sound main thread has for a request in the rest of its turn */
+	GRACE_MS = 20, /* that a sound main thread has for a request in the rest of its turn */
 	GRACES_MAX = 20,
-	STEP_MS = 600,           /* that a step may take, then the next one has its turn */
-	WAIT_MS = 1900,          /* that another thread waits for the main one */
-	ALARM_S = 3,             /* then the process dies, whatever it is at */
+	STEP_MS = 600,  /* that a step may take, then the next one has its turn */
+	WAIT_MS = 1900, /* that another thread waits for the main one */
+	ALARM_S = 3,    /* then the process dies, whatever it is at */
 	SECOND_FAULTS_MAX = 4096,
 };
 
@@ -44,7 +44,8 @@ static struct {
 	struct fault_cause cause;
 	void *context; /* of the main thread's fault; NULL: none */
 
-	/* Each of the steps below can be left by a jump, when it faults itself or takes too long. */
+	/* Each of the steps below can be left by a jump, when it faults itself or takes too long.
+	 */
 	sigjmp_buf next_step;
 	volatile bool can_jump;
 	volatile int second_faults;
@@ -54,7 +55,7 @@ static struct {
 } fault;
 
 static atomic_flag taken = ATOMIC_FLAG_INIT; /* the first fault has the process */
-static atomic_bool begun; /* the main thread does the work */
+static atomic_bool begun;                    /* the main thread does the work */
 static atomic_bool done;
 
 #ifndef sigev_notify_thread_id
@@ -101,12 +102,13 @@ static void leave_step(void)
 	if (!fault.can_jump || fault.second_faults++ >= SECOND_FAULTS_MAX)
 		return;
 	fault.can_jump = false;
-	siglongjmp(fault.next_step, 1); /* safe: what it leaves holds nothing that is needed later */
+	siglongjmp(fault.next_step,
+		   1); /* safe: what it leaves holds nothing that is needed later */
 }
 
 /*
- * What is damaged must not cost the rest: a fault at work leaves out what caused it, a connection or the step.
- * One of another thread waits for the end.
+ * What is damaged must not cost the rest: a fault at work leaves out what caused it, a connection
+ * or the step. One of another thread waits for the end.
  */
 static void on_second_fault(int number)
 {
@@ -122,7 +124,8 @@ static void on_second_fault(int number)
 
 static void allow_second_faults(void)
 {
-	struct sigaction action = {.sa_handler = on_second_fault, .sa_flags = SA_NODEFER | SA_ONSTACK};
+	struct sigaction action = {.sa_handler = on_second_fault,
+				   .sa_flags = SA_NODEFER | SA_ONSTACK};
 
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
 		sigaction(signals[i], &action, NULL);
@@ -175,7 +178,8 @@ static void attempt(void (*step)(void), unsigned ms)
 	fault.can_jump = false;
 }
 
-/* By the original signal: a fault comes again when its instruction does, with code and address in the core. */
+/* By the original signal: a fault comes again when its instruction does, with code and address in
+ * the core. */
 static void die(void)
 {
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
@@ -272,7 +276,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
 	bool is_main = thread_id() == fault.main_thread;
 	bool is_first = !atomic_flag_test_and_set(&taken);
 
-	if (getpid() != fault.process) { /* a child that a handler forked: nothing here is its own */
+	if (getpid() !=
+	    fault.process) { /* a child that a handler forked: nothing here is its own */
 		set_action(number, SIG_DFL);
 		return;
 	}
@@ -290,7 +295,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
 		finish(context);
 }
 
-/* Inside the server's own code the connection at hand would be lost: it is let out of there, unless it is stuck. */
+/* Inside the server's own code the connection at hand would be lost: it is let out of there, unless
+ * it is stuck. */
 static bool is_stuck(void)
 {
 	return (fault.engine->running && fault.requests == count_requests()) ||
@@ -308,7 +314,8 @@ static void on_time(void *context)
 		finish_soon();
 }
 
-/* From the timer; from the master: a handler has not returned; from another thread: it has faulted. */
+/* From the timer; from the master: a handler has not returned; from another thread: it has faulted.
+ */
 static void on_fault_signal(int number, siginfo_t *info, void *context)
 {
 	struct scoreboard_slot *slot = fault.engine->slot;
@@ -340,7 +347,8 @@ static int install(int number, void (*handler)(int, siginfo_t *, void *))
 	return sigaction(number, &action, NULL);
 }
 
-/* A handler that ends the process would take all connections along: that is a crash like any other. */
+/* A handler that ends the process would take all connections along: that is a crash like any other.
+ */
 static void on_exit_called(void)
 {
 	if (fault.may_exit || getpid() != fault.process)
@@ -371,7 +379,8 @@ int fault_install(struct engine *engine)
 	fault.process = getpid();
 	fault.main_thread = engine->thread = thread_id();
 	fault.has_timer = open_timer();
-	stack.ss_sp = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	stack.ss_sp =
+		mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (stack.ss_sp == MAP_FAILED || sigaltstack(&stack, NULL) < 0)
 		return -1;
 	threads_guard();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a worker still does when it crashes, or is told that it hangs: it answers the request that did it, hands
- * all connections over to other workers, reports, and dies by the signal that it got.
+ * What a worker still does when it crashes, or is told that it hangs: it answers the request that
+ * did it, hands all connections over to other workers, reports, and dies by the signal that it got.
  *
- * The work is done in the signal handler, on a stack of its own, with async-signal-safe calls only.  A fault in
- * another thread, and a signal from outside, find the main thread sound: it first ends the turn of the loop that it is
- * at, if that does not take long, so that no request is cut in two.
+ * The work is done in the signal handler, on a stack of its own, with async-signal-safe calls only.
+ * A fault in another thread, and a signal from outside, find the main thread sound: it first ends
+ * the turn of the loop that it is at, if that does not take long, so that no request is cut in two.
  */
 #ifndef FAULT_H
 #define FAULT_H
@@ -14,7 +14,8 @@
 
 struct engine;
 
-/* Sent by the master to a worker whose handler does not return; in the worker also from thread to thread. */
+/* Sent by the master to a worker whose handler does not return; in the worker also from thread to
+ * thread. */
 #define FAULT_SIGNAL SIGRTMAX
 
 /* Installs the handlers for the calling process, whose main thread this is.  -1 with errno. */

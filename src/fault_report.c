@@ -80,7 +80,7 @@ static const char *signal_name(int number)
 	static const struct {
 		int number;
 		const char *name;
-	} names[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},	 {SIGFPE, "SIGFPE"},
+	} names[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
 		     {SIGILL, "SIGILL"},   {SIGABRT, "SIGABRT"}, {SIGTRAP, "SIGTRAP"},
 		     {SIGSYS, "SIGSYS"}};
 
@@ -169,10 +169,10 @@ static void log_registers(void *context)
 	static const struct {
 		int index;
 		const char *name;
-	} registers[] = {{REG_RIP, "rip"}, {REG_RSP, "rsp"}, {REG_RBP, "rbp"}, {REG_RAX, "rax"},
-			 {REG_RBX, "rbx"}, {REG_RCX, "rcx"}, {REG_RDX, "rdx"}, {REG_RSI, "rsi"},
-			 {REG_RDI, "rdi"}, {REG_R8, "r8"},   {REG_R9, "r9"},   {REG_R10, "r10"},
-			 {REG_R11, "r11"}, {REG_R12, "r12"}, {REG_R13, "r13"}, {REG_R14, "r14"},
+	} registers[] = {{REG_RIP, "rip"}, {REG_RSP, "rsp"},   {REG_RBP, "rbp"}, {REG_RAX, "rax"},
+			 {REG_RBX, "rbx"}, {REG_RCX, "rcx"},   {REG_RDX, "rdx"}, {REG_RSI, "rsi"},
+			 {REG_RDI, "rdi"}, {REG_R8, "r8"},     {REG_R9, "r9"},   {REG_R10, "r10"},
+			 {REG_R11, "r11"}, {REG_R12, "r12"},   {REG_R13, "r13"}, {REG_R14, "r14"},
 			 {REG_R15, "r15"}, {REG_EFL, "eflags"}};
 	const ucontext_t *state = context;
 	char line[LINE];
@@ -209,8 +209,8 @@ static const void *object_of(const void *address)
 }
 
 /*
- * The name of an object's file.  The program's own would be its title, and a handler's that of the descriptor which it
- * was loaded from.
+ * The name of an object's file.  The program's own would be its title, and a handler's that of the
+ * descriptor which it was loaded from.
  */
 static const char *object_name(const struct engine *engine, const Dl_info *info)
 {
@@ -223,9 +223,9 @@ static const char *object_name(const struct engine *engine, const Dl_info *info)
 }
 
 /*
- * "#1 0x7f... handler.so+0x1234 (function+0x12)".  What is not exported has no name here: the offset in the object is
- * what addr2line wants.  dladdr() takes the loader's lock, which this thread may take again; another one's is waited
- * for until the step's time is over.
+ * "#1 0x7f... handler.so+0x1234 (function+0x12)".  What is not exported has no name here: the
+ * offset in the object is what addr2line wants.  dladdr() takes the loader's lock, which this
+ * thread may take again; another one's is waited for until the step's time is over.
  */
 static void log_frame(const struct engine *engine, int number, void *address)
 {
@@ -253,7 +253,8 @@ static void log_frame(const struct engine *engine, int number, void *address)
 	end_line(&text, line);
 }
 
-/* From the interrupted code on: what is above it is this report.  backtrace() was called at the start, and needs no memory now. */
+/* From the interrupted code on: what is above it is this report.  backtrace() was called at the
+ * start, and needs no memory now. */
 static void log_backtrace(const struct engine *engine, const void *context)
 {
 	void *frames[FRAMES_MAX];
@@ -270,7 +271,8 @@ static void log_backtrace(const struct engine *engine, const void *context)
 static void log_body(const struct request *request)
 {
 	const char *body = request->buf + request->pos + request->http.head_len;
-	size_t len = request->http.body_len < BODY_SHOWN ? (size_t)request->http.body_len : BODY_SHOWN;
+	size_t len =
+		request->http.body_len < BODY_SHOWN ? (size_t)request->http.body_len : BODY_SHOWN;
 
 	for (size_t at = 0; at < len; at += BODY_LINE) {
 		char line[LINE];

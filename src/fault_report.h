@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The crash report: what happened, where, in whose handler, on which request.  Called in signal handlers: nothing here
- * allocates or takes a lock, but for what backtrace() and dladdr() do (see there).
+ * The crash report: what happened, where, in whose handler, on which request.  Called in signal
+ * handlers: nothing here allocates or takes a lock, but for what backtrace() and dladdr() do (see
+ * there).
  */
 #ifndef FAULT_REPORT_H
 #define FAULT_REPORT_H
@@ -14,21 +15,23 @@ struct engine;
 enum { FAULT_SUMMARY_MAX = 512 };
 
 struct fault_cause {
-	int signal, code;   /* code: si_code */
-	bool is_hang;       /* signal is then what the process dies by */
-	bool is_exit;       /* signal is then what exit() was turned into */
-	void *address;      /* of the fault; NULL: none */
-	pid_t sender;       /* 0: none */
+	int signal, code; /* code: si_code */
+	bool is_hang;     /* signal is then what the process dies by */
+	bool is_exit;     /* signal is then what exit() was turned into */
+	void *address;    /* of the fault; NULL: none */
+	pid_t sender;     /* 0: none */
 	pid_t thread;
 };
 
-/* One line, without allocation: "SIGSEGV at 0x0 in handler crash (route /crash), GET /crash?x=1". */
+/* One line, without allocation: "SIGSEGV at 0x0 in handler crash (route /crash), GET /crash?x=1".
+ */
 void fault_summary(const struct fault_cause *cause, const struct engine *engine,
 		   char out[FAULT_SUMMARY_MAX]);
 
 /*
- * Logs the summary, registers and backtrace; `context` is the signal handler's third argument, NULL: none.  A fault in
- * another thread has logged its registers already, and logs its backtrace itself.
+ * Logs the summary, registers and backtrace; `context` is the signal handler's third argument,
+ * NULL: none.  A fault in another thread has logged its registers already, and logs its backtrace
+ * itself.
  */
 void fault_report(const struct fault_cause *cause, const struct engine *engine, void *context);
 

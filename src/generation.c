@@ -26,7 +26,8 @@ static int open_access_log(const char *path, int before)
 
 	if (fd < 0)
 		return errno == EEXIST ? open(path, LOG_FLAGS, 0640) : -1;
-	if (before >= 0 && fstat(before, &st) == 0 && (st.st_uid != geteuid() || st.st_gid != getegid()))
+	if (before >= 0 && fstat(before, &st) == 0 &&
+	    (st.st_uid != geteuid() || st.st_gid != getegid()))
 		if (fchown(fd, st.st_uid, st.st_gid) < 0)
 			errno = 0; /* still better than none */
 	return fd;
@@ -67,7 +68,8 @@ static int open_log(struct generation *generation, struct err *err)
 	return -1;
 }
 
-/* The log itself is changed only when the generation serves; whether that can be done is asked now. */
+/* The log itself is changed only when the generation serves; whether that can be done is asked now.
+ */
 static int probe_log(const char *path, struct err *err)
 {
 	int fd;
@@ -120,9 +122,9 @@ static enum generation_result open_listeners(struct generation *generation, stru
 		[LISTENER_CANNOT_BIND] = GENERATION_CANNOT_BIND,
 	};
 
-	enum listener_result result =
-		listener_set_open(&generation->listeners, generation->pool,
-				  generation->config->listens, generation->config->listen_count, err);
+	enum listener_result result = listener_set_open(&generation->listeners, generation->pool,
+							generation->config->listens,
+							generation->config->listen_count, err);
 	enum listener_result admin = open_admin(generation, err);
 
 	return results[result != LISTENER_OK ? result : admin];

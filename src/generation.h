@@ -20,7 +20,7 @@
 
 enum generation_result {
 	GENERATION_OK,
-	GENERATION_INVALID,     /* configuration or handlers */
+	GENERATION_INVALID, /* configuration or handlers */
 	GENERATION_CANNOT_BIND,
 };
 
@@ -30,27 +30,29 @@ struct generation {
 	struct config *config;
 	struct listener_pool *pool; /* of the listeners; NULL: a test, nothing is opened */
 	struct listener_set listeners;
-	struct config_listen admin_listen; /* of admin_listener, as of a public one */
+	struct config_listen admin_listen;  /* of admin_listener, as of a public one */
 	struct listener_set admin_listener; /* empty without one */
-	struct handler_image *images; /* one per route */
+	struct handler_image *images;       /* one per route */
 	size_t image_count;
 	struct privs privs;
 	int access_log; /* -1: none */
 
-	unsigned workers;  /* wanted */
-	unsigned rows;     /* that refer to it */
-	bool proven;       /* its handlers */
-	bool serving;      /* its workers may accept */
+	unsigned workers; /* wanted */
+	unsigned rows;    /* that refer to it */
+	bool proven;      /* its handlers */
+	bool serving;     /* its workers may accept */
 	bool retired;
-	bool foreign;      /* of the program before this one: its processes can only leave */
+	bool foreign;           /* of the program before this one: its processes can only leave */
 	unsigned failed_starts; /* in a row */
 	char *reason;           /* of the last one */
-	struct restart restart[SCOREBOARD_SLOTS]; /* by number of the worker; the last is the prover's */
+	struct restart
+		restart[SCOREBOARD_SLOTS]; /* by number of the worker; the last is the prover's */
 };
 
 /*
- * Opens everything that a loaded configuration names, which the generation takes over in every case.  Nothing that is in use changes.
- * On failure *generation stays as it is and *err has all messages.
+ * Opens everything that a loaded configuration names, which the generation takes over in every
+ * case.  Nothing that is in use changes. On failure *generation stays as it is and *err has all
+ * messages.
  */
 enum generation_result generation_open(struct generation **generation, unsigned number,
 				       struct config *config, struct listener_pool *pool,

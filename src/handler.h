@@ -25,8 +25,8 @@ int handler_image_open(struct handler_image *image, const char *dir, const char 
 void handler_image_close(struct handler_image *image);
 
 /*
- * Child: loads the copy and checks the descriptor.  NULL with a message in *err, beginning with `where`.
- * The object is never unloaded.
+ * Child: loads the copy and checks the descriptor.  NULL with a message in *err, beginning with
+ * `where`. The object is never unloaded.
  */
 const struct wc_handler *handler_load(const struct handler_image *image, const char *where,
 				      struct err *err);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Log-linear histograms of durations, in the layout of HdrHistogram: 32 buckets per power of two, so that
- * a value is known to within 3 %, from 1 us to 137 s.  Longer ones count as the longest.
+ * Log-linear histograms of durations, in the layout of HdrHistogram: 32 buckets per power of two,
+ * so that a value is known to within 3 %, from 1 us to 137 s.  Longer ones count as the longest.
  *
- * All zero is an empty one.  It has one writer; readers in other processes see each bucket whole, and
- * buckets only grow.  Sum, mean and maximum come from the buckets, so that recording is one increment.
+ * All zero is an empty one.  It has one writer; readers in other processes see each bucket whole,
+ * and buckets only grow.  Sum, mean and maximum come from the buckets, so that recording is one
+ * increment.
  */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H

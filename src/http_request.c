@@ -114,7 +114,8 @@ void http_request_init(struct http_request *request, const struct http_limits *l
 	parser_of(request)->data = request;
 }
 
-/* METHOD SP target SP "HTTP/" DIGIT "." DIGIT CRLF, to the octet.  Returns the offset behind it, 0: bad. */
+/* METHOD SP target SP "HTTP/" DIGIT "." DIGIT CRLF, to the octet.  Returns the offset behind it, 0:
+ * bad. */
 static uint32_t check_request_line(struct http_request *request, const char *buf)
 {
 	struct http_span target = request->target;
@@ -135,7 +136,8 @@ static uint32_t check_request_line(struct http_request *request, const char *buf
 	return end;
 }
 
-/* One field as the spans say, to the octet, beginning at `at`.  Returns the offset behind its CRLF, 0: bad. */
+/* One field as the spans say, to the octet, beginning at `at`.  Returns the offset behind its CRLF,
+ * 0: bad. */
 static uint32_t check_field(struct http_field *field, const char *buf, uint32_t at)
 {
 	struct http_span *name = &field->name, *value = &field->value;
@@ -148,7 +150,8 @@ static uint32_t check_field(struct http_field *field, const char *buf, uint32_t 
 	if (value->len == 0)
 		value->at = pos;
 	/* http-parser checks all octets of a value but the first. */
-	if (value->at != pos || (value->len > 0 && ((unsigned char)buf[pos] < ' ' || buf[pos] == 127)))
+	if (value->at != pos ||
+	    (value->len > 0 && ((unsigned char)buf[pos] < ' ' || buf[pos] == 127)))
 		return 0;
 	pos += value->len;
 	while (value->len > 0 && is_blank(buf[value->at + value->len - 1]))
@@ -195,7 +198,8 @@ static void see_connection(struct http_request *request, const char *buf, struct
 
 static void see_coding(struct http_request *request, const char *buf, struct http_span element)
 {
-	if (octet_all(buf + element.at, element.len, OCTET_TOKEN) && !value_is(buf, element, "chunked"))
+	if (octet_all(buf + element.at, element.len, OCTET_TOKEN) &&
+	    !value_is(buf, element, "chunked"))
 		request->item |= SEEN_UNKNOWN;
 }
 
@@ -211,8 +215,9 @@ static bool is_host(const char *s, uint32_t len)
 			return false;
 		s++;
 	} else {
-		while (s < end && (octet_is(*s, OCTET_HOST) || (*s == '%' && end - s > 2 &&
-							  octet_is(s[1], OCTET_HEX) && octet_is(s[2], OCTET_HEX))))
+		while (s < end && (octet_is(*s, OCTET_HOST) ||
+				   (*s == '%' && end - s > 2 && octet_is(s[1], OCTET_HEX) &&
+				    octet_is(s[2], OCTET_HEX))))
 			s++;
 	}
 	if (s == end)
@@ -283,7 +288,8 @@ static bool is_target_text(const char *s, uint32_t len)
 {
 	for (const char *end = s + len; s < end; s++)
 		if (!octet_is(*s, OCTET_TARGET) &&
-		    !(*s == '%' && end - s > 2 && octet_is(s[1], OCTET_HEX) && octet_is(s[2], OCTET_HEX)))
+		    !(*s == '%' && end - s > 2 && octet_is(s[1], OCTET_HEX) &&
+		      octet_is(s[2], OCTET_HEX)))
 			return false;
 	return true;
 }
@@ -291,9 +297,9 @@ static bool is_target_text(const char *s, uint32_t len)
 /* Length of "http://authority" in front of an absolute target; 0: it is none, or a bad one. */
 static uint32_t authority_end(const char *target, uint32_t len)
 {
-	uint32_t scheme = len > 7 && strncasecmp(target, "http://", 7) == 0	  ? 7
+	uint32_t scheme = len > 7 && strncasecmp(target, "http://", 7) == 0    ? 7
 			  : len > 8 && strncasecmp(target, "https://", 8) == 0 ? 8
-										 : 0;
+									       : 0;
 	uint32_t end = scheme;
 
 	if (scheme == 0)
@@ -407,7 +413,8 @@ static bool rewrite_blanks(struct http_request *request, char *buf, size_t len, 
 
 static enum http_progress feed_head(struct http_request *request, char *buf, size_t len);
 
-static enum http_progress head_error(struct http_request *request, char *buf, size_t len, size_t pos)
+static enum http_progress head_error(struct http_request *request, char *buf, size_t len,
+				     size_t pos)
 {
 	enum http_errno error = HTTP_PARSER_ERRNO(parser_of(request));
 
@@ -426,14 +433,16 @@ static enum http_progress head_error(struct http_request *request, char *buf, si
 		return feed_head(request, buf, len);
 	}
 	if (error == HPE_HEADER_OVERFLOW)
-		refuse(request, memchr(buf + request->start, '\n', pos - request->start) ? 431 : 414);
+		refuse(request,
+		       memchr(buf + request->start, '\n', pos - request->start) ? 431 : 414);
 	else
 		refuse(request, 400);
 	return HTTP_BAD;
 }
 
 /* Empty lines before a request are skipped (RFC 9112, 2.2), each a whole CRLF. */
-static enum http_progress skip_empty_lines(struct http_request *request, const char *buf, size_t len)
+static enum http_progress skip_empty_lines(struct http_request *request, const char *buf,
+					   size_t len)
 {
 	size_t pos = request->fed;
 

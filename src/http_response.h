@@ -27,7 +27,8 @@ struct http_head {
 	const char *date;                /* HTTP_DATE_LEN octets */
 };
 
-/* Writes the head to `out`, which has HTTP_HEAD_ROOM and room for reason and fields.  Returns its length. */
+/* Writes the head to `out`, which has HTTP_HEAD_ROOM and room for reason and fields.  Returns its
+ * length. */
 size_t http_response_head(char *out, const struct http_head *head);
 
 /* The status's usual reason phrase; "Unknown" for one that has none. */

@@ -106,8 +106,8 @@ static int step(struct inflater *inflater, size_t *used, size_t limit)
 	return result;
 }
 
-static enum inflater_result run(struct inflater *inflater, enum inflater_coding coding, size_t limit,
-			       size_t *used)
+static enum inflater_result run(struct inflater *inflater, enum inflater_coding coding,
+				size_t limit, size_t *used)
 {
 	for (;;) {
 		enum inflater_result grown = grow(inflater, *used, limit);
@@ -122,13 +122,14 @@ static enum inflater_result run(struct inflater *inflater, enum inflater_coding 
 			return *used > limit ? INFLATER_TOO_LARGE : INFLATER_DONE;
 		if (result == Z_STREAM_END && coding == INFLATER_GZIP) /* the next member */
 			result = inflateReset(&inflater->stream);
-		if (result != Z_OK || (inflater->stream.avail_in == 0 && inflater->stream.avail_out > 0))
+		if (result != Z_OK ||
+		    (inflater->stream.avail_in == 0 && inflater->stream.avail_out > 0))
 			return INFLATER_BROKEN;
 	}
 }
 
 enum inflater_result inflater_run(struct inflater *inflater, enum inflater_coding coding,
-				struct wc_span data, size_t limit, struct wc_span *plain)
+				  struct wc_span data, size_t limit, struct wc_span *plain)
 {
 	enum inflater_result result;
 	size_t used = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes JSON as it comes, without a tree of it in memory.  Texts are escaped; what is no UTF-8 becomes
- * U+FFFD.  Errors of the stream are the caller's to look for (ferror).
+ * Writes JSON as it comes, without a tree of it in memory.  Texts are escaped; what is no UTF-8
+ * becomes U+FFFD.  Errors of the stream are the caller's to look for (ferror).
  */
 #ifndef JSON_OUT_H
 #define JSON_OUT_H

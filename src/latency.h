@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Takes a worker's times: from a request's arrival to its response handed to the kernel, inside the
- * handler, and of each turn of the loop.  Each is one increment in the scoreboard, without a system call.
+ * handler, and of each turn of the loop.  Each is one increment in the scoreboard, without a system
+ * call.
  */
 #ifndef LATENCY_H
 #define LATENCY_H
@@ -14,8 +15,8 @@ enum { LATENCY_DUE_MAX = 256 };
 struct latency {
 	struct scoreboard_latency *own; /* of this process */
 	struct ticks ticks;
-	uint64_t turn_ticks, turn_ns;   /* when the loop woke up */
-	unsigned due_count;             /* responses in the output, not sent yet */
+	uint64_t turn_ticks, turn_ns; /* when the loop woke up */
+	unsigned due_count;           /* responses in the output, not sent yet */
 	struct {
 		uint64_t received_ns;
 		struct histogram *histogram;

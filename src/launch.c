@@ -44,7 +44,8 @@ static int run_role(const struct launch *launch)
 		.slot = row->slot,
 		.number = row->number == ROW_PROVER ? 0 : row->number,
 		.generation = generation->number,
-		.exchange = row->number == ROW_PROVER ? (struct exchange){-1, -1} : row->rows->exchange,
+		.exchange =
+			row->number == ROW_PROVER ? (struct exchange){-1, -1} : row->rows->exchange,
 		.stored = row->rows->stored,
 		.sole = row->rows->sole,
 		.ipc = launch->ipc,
@@ -58,8 +59,8 @@ static int run_role(const struct launch *launch)
 }
 
 /*
- * A worker outlives the master to finish its work: it sees the end of the ipc pair.  A proving child
- * has none, and may hang where it sees nothing.
+ * A worker outlives the master to finish its work: it sees the end of the ipc pair.  A proving
+ * child has none, and may hang where it sees nothing.
  */
 static bool is_orphan(const struct launch *launch)
 {
@@ -109,7 +110,8 @@ static int *fds_to_keep(const struct row *row, int ipc, size_t *count)
 pid_t launch_child(struct row *row, int ipc)
 {
 	struct launch launch = {.row = row, .ipc = ipc, .master = getpid()};
-	struct spawn spawn = {.forget = forget, .run = run, .data = &launch, .title = row_name(row)};
+	struct spawn spawn = {
+		.forget = forget, .run = run, .data = &launch, .title = row_name(row)};
 	int *keep = fds_to_keep(row, ipc, &spawn.keep_count);
 	pid_t pid;
 	int error;

@@ -48,12 +48,9 @@ struct request {
 static const struct option {
 	int level, name, value;
 } tcp_options[] = {
-	{SOL_SOCKET, SO_REUSEADDR, 1},
-	{SOL_SOCKET, SO_KEEPALIVE, 1},
-	{IPPROTO_TCP, TCP_NODELAY, 1},
-	{IPPROTO_TCP, TCP_KEEPIDLE, 60},
-	{IPPROTO_TCP, TCP_KEEPINTVL, 10},
-	{IPPROTO_TCP, TCP_KEEPCNT, 3},
+	{SOL_SOCKET, SO_REUSEADDR, 1},          {SOL_SOCKET, SO_KEEPALIVE, 1},
+	{IPPROTO_TCP, TCP_NODELAY, 1},          {IPPROTO_TCP, TCP_KEEPIDLE, 60},
+	{IPPROTO_TCP, TCP_KEEPINTVL, 10},       {IPPROTO_TCP, TCP_KEEPCNT, 3},
 	{IPPROTO_TCP, TCP_USER_TIMEOUT, 89000},
 };
 
@@ -435,8 +432,7 @@ static enum listener_result check_clash(const struct request *r)
 	char found[320];
 
 	for (size_t i = 0; i < r->index; i++) {
-		if (r->set->listeners[i] == NULL ||
-		    !is_clashing(r->set->listeners[i], &r->address))
+		if (r->set->listeners[i] == NULL || !is_clashing(r->set->listeners[i], &r->address))
 			continue;
 		snprintf(found, sizeof(found), "listen[%zu].address \"%.200s\" covers it already",
 			 i, r->listens[i].address);
@@ -495,8 +491,8 @@ static struct listener *adopt(struct listener_pool *pool, const struct listener_
 }
 
 /*
- * Those that the instance before had.  Which configuration wants them is still to be seen; one whose file is gone
- * is of no use to anybody.
+ * Those that the instance before had.  Which configuration wants them is still to be seen; one
+ * whose file is gone is of no use to anybody.
  */
 static void adopt_stored(struct listener_pool *pool, const char *prefix, bool admin)
 {

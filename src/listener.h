@@ -30,10 +30,10 @@ struct listener {
 
 	/* Of the module. */
 	struct address where;
-	bool admin;    /* not one of the public ones */
-	bool passed;   /* by the service manager: neither closed nor removed here */
-	bool stored;   /* the service manager has it too, for the next instance */
-	dev_t dev;     /* of a unix socket's file */
+	bool admin;  /* not one of the public ones */
+	bool passed; /* by the service manager: neither closed nor removed here */
+	bool stored; /* the service manager has it too, for the next instance */
+	dev_t dev;   /* of a unix socket's file */
 	ino_t ino;
 	unsigned refs; /* sets that have it; none: the instance before had it */
 	struct listener *next;
@@ -52,8 +52,8 @@ enum listener_result {
 };
 
 /*
- * Takes the sockets of LISTEN_FDS, also those that the instance before this one had stored.  To be called
- * before the first fork.
+ * Takes the sockets of LISTEN_FDS, also those that the instance before this one had stored.  To be
+ * called before the first fork.
  */
 struct listener_pool *listener_pool_new(void);
 
@@ -66,7 +66,8 @@ void listener_pool_free(struct listener_pool *pool);
 /* Has the service manager store the sockets of a set, and forget those that no set has. */
 void listener_pool_store(struct listener_pool *pool, const struct listener_set *set);
 
-/* From now on what is closed here stays for the next instance: stored, and with its unix sockets' files. */
+/* From now on what is closed here stays for the next instance: stored, and with its unix sockets'
+ * files. */
 void listener_pool_keep(struct listener_pool *pool);
 
 /*
@@ -97,7 +98,8 @@ struct listener_left {
 	ino_t ino;
 };
 
-/* Makes a set of them, with which they belong to the pool.  -1 with errno; then the set is empty. */
+/* Makes a set of them, with which they belong to the pool.  -1 with errno; then the set is empty.
+ */
 int listener_set_adopt(struct listener_set *set, struct listener_pool *pool,
 		       const struct listener_left *left, size_t count);
 

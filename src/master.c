@@ -234,7 +234,8 @@ static void end_stop(struct master *master)
 	ev_break(master->loop, EVBREAK_ALL);
 }
 
-/* Before each wait for events: whatever has changed, all is looked at, so that nothing is missed. */
+/* Before each wait for events: whatever has changed, all is looked at, so that nothing is missed.
+ */
 static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events)
 {
 	struct master *master = prepare->data;
@@ -335,9 +336,9 @@ static const struct {
 	int number;
 	void (*act)(struct master *);
 } signals[MASTER_SIGNALS] = {
-	{SIGTERM, on_term},   {SIGQUIT, on_stop},   {SIGINT, on_stop_now},
-	{SIGHUP, on_reload},  {SIGUSR1, on_reopen}, {SIGUSR2, on_upgrade},
-	{SIGTTIN, on_more},   {SIGTTOU, on_fewer},  {SIGCHLD, on_child},
+	{SIGTERM, on_term},  {SIGQUIT, on_stop},   {SIGINT, on_stop_now},
+	{SIGHUP, on_reload}, {SIGUSR1, on_reopen}, {SIGUSR2, on_upgrade},
+	{SIGTTIN, on_more},  {SIGTTOU, on_fewer},  {SIGCHLD, on_child},
 };
 
 static void on_signal(struct ev_loop *loop, struct ev_signal *watcher, int events)
@@ -366,7 +367,8 @@ static void start_watchers(struct master *master)
 }
 
 /*
- * Stopping the watchers before the loop is what lets the child watch the same signals: libev ties each to one loop.
+ * Stopping the watchers before the loop is what lets the child watch the same signals: libev ties
+ * each to one loop.
  */
 static void stop_watchers(void *data)
 {

@@ -14,8 +14,10 @@
 
 enum {
 	STATUS_TICKS_S = 5,
-	EXTEND_US = 15 * 1000000, /* asked for anew with each tick, as long as there is something to do */
-	WATCHDOG_SHARE = 3,       /* so many signs of life in the time for one */
+	EXTEND_US =
+		15 *
+		1000000,    /* asked for anew with each tick, as long as there is something to do */
+	WATCHDOG_SHARE = 3, /* so many signs of life in the time for one */
 };
 
 static uint64_t now_us(void)
@@ -39,12 +41,14 @@ void master_notify_ready(const struct master *master)
 	if (master->options.test)
 		return;
 	if (status->reload_error[0])
-		notify_send(-1, "READY=1\nSTATUS=Serving: %u workers, generation %u; the reload failed: %.*s",
+		notify_send(-1,
+			    "READY=1\nSTATUS=Serving: %u workers, generation %u; the reload "
+			    "failed: %.*s",
 			    status->workers, status->generation, first_line(status->reload_error),
 			    status->reload_error);
 	else
-		notify_send(-1, "READY=1\nSTATUS=Serving: %u workers, generation %u", status->workers,
-			    status->generation);
+		notify_send(-1, "READY=1\nSTATUS=Serving: %u workers, generation %u",
+			    status->workers, status->generation);
 }
 
 /* The time tells the manager that this is the answer to its signal, not to one before. */
@@ -59,7 +63,8 @@ void master_notify_stopping(const struct master *master)
 		notify_send(-1, "STOPPING=1\nSTATUS=Stopping: connections are drained");
 }
 
-/* Workers that hang are the master's own business (timeouts.handler); a server without any that serves is not. */
+/* Workers that hang are the master's own business (timeouts.handler); a server without any that
+ * serves is not. */
 static bool is_healthy(const struct master *master)
 {
 	return master->stopping || !master->active ||
@@ -80,11 +85,13 @@ static void tell_status(struct master *master)
 	stats_add_all(&stats, &all);
 	recent = all;
 	histogram_subtract(&recent, &notify->latency);
-	notify_send(-1, "STATUS=Serving: %u of %u workers, generation %u, %.0f requests/s, p99 %.3g ms%s",
-		    master_count_rows(master, master->active, SLOT_READY), master->status.workers,
-		    master->status.generation, (double)(requests - notify->requests) / seconds,
-		    histogram_quantile(&recent, 0.99) / 1e6,
-		    master->status.reload_error[0] ? "; the last reload failed" : "");
+	notify_send(
+		-1,
+		"STATUS=Serving: %u of %u workers, generation %u, %.0f requests/s, p99 %.3g ms%s",
+		master_count_rows(master, master->active, SLOT_READY), master->status.workers,
+		master->status.generation, (double)(requests - notify->requests) / seconds,
+		histogram_quantile(&recent, 0.99) / 1e6,
+		master->status.reload_error[0] ? "; the last reload failed" : "");
 	notify->latency = all;
 	notify->requests = requests;
 	notify->told_us = now;

@@ -38,22 +38,22 @@ struct master {
 	struct ev_prepare look;
 	struct ev_timer retry;       /* of the reload after an upgrade, when nobody serves */
 	struct ev_timer stats_timer; /* stats.interval */
-	int stats_error;             /* errno of the last time it could not be written; 0: it could */
+	int stats_error; /* errno of the last time it could not be written; 0: it could */
 	int scoreboard_fd;
-	int left_scoreboard_fd;      /* of old processes, where it has another layout; -1: none */
+	int left_scoreboard_fd; /* of old processes, where it has another layout; -1: none */
 	struct listener_pool *pool;
 	struct pidfile pidfile;
 
 	struct generation *all;    /* also the retired ones that still have processes */
 	struct generation *active; /* NULL: none serves yet */
 	struct generation *next;   /* NULL: none is on its way */
-	enum master_stage stage;          /* of next */
+	enum master_stage stage;   /* of next */
 	bool reload_wanted;
 	bool upgrade_wanted;
-	bool upgrade_due;          /* the program is proven: out of the loop, then exec */
+	bool upgrade_due; /* the program is proven: out of the loop, then exec */
 	struct upgrade_check check;
 	bool stopping;
-	bool leaving; /* stopping, and the connections go on in the next instance */
+	bool leaving;     /* stopping, and the connections go on in the next instance */
 	bool log_is_file; /* not stderr */
 	enum master_exit exit_code;
 	struct master_status status;
@@ -115,8 +115,9 @@ void master_notify_reloading(void);
 void master_notify_stopping(const struct master *master);
 
 /*
- * master_store.c: the exchange of the instance before this one, or a new one (-1 with errno); has the manager
- * store it, and the listeners of a generation that serves; waits until the manager has all.
+ * master_store.c: the exchange of the instance before this one, or a new one (-1 with errno); has
+ * the manager store it, and the listeners of a generation that serves; waits until the manager has
+ * all.
  */
 int master_store_open(struct master *master);
 void master_store_begin(struct master *master);

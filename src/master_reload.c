@@ -83,7 +83,8 @@ static void fail(struct master *master, const char *why, enum master_exit code)
 	master_write_stats(master);
 }
 
-/* Only the first configuration's: a pid file stays where it is, and the log changes with the generation. */
+/* Only the first configuration's: a pid file stays where it is, and the log changes with the
+ * generation. */
 static int open_first(struct master *master, const struct config *config, struct err *err)
 {
 	if (master->active || master->options.test)
@@ -164,7 +165,7 @@ static void apply_log(struct master *master, const struct generation *old,
 {
 	const char *path = new->config->log_path;
 
-	log_set_level((enum log_level)new->config->log_level);
+	log_set_level((enum log_level) new->config->log_level);
 	if (!old || is_same_text(path, old->config->log_path))
 		return;
 	if (log_open(path) < 0)
@@ -232,14 +233,14 @@ static void on_proving(struct master *master)
 	}
 }
 
-
 /* Old generations that still drain may leave too few rows: then it waits for them. */
 static void start_workers(struct master *master)
 {
 	struct generation *next = master->next;
 
 	if (master->active && master->active->workers + next->workers > MASTER_WORKERS_MAX) {
-		fail(master, "workers: there is no room for so many of the old and the new generation",
+		fail(master,
+		     "workers: there is no room for so many of the old and the new generation",
 		     MASTER_CONFIG);
 		return;
 	}
@@ -262,7 +263,8 @@ static void on_starting(struct master *master)
 	else if (master_count_rows(master, next, SLOT_READY) == next->workers)
 		commit(master);
 	else
-		master_fill(master, next); /* one that was ready may have crashed, and another one got ready since */
+		master_fill(master, next); /* one that was ready may have crashed, and another one
+					      got ready since */
 }
 
 void master_reload_advance(struct master *master)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What outlives the server: the service manager's fd store holds the exchange's two ends and the listeners, from
- * the start on, so that also an instance that is killed leaves its connections to the next one.
+ * What outlives the server: the service manager's fd store holds the exchange's two ends and the
+ * listeners, from the start on, so that also an instance that is killed leaves its connections to
+ * the next one.
  */
 #include "autoconf.h"
 
@@ -65,7 +66,8 @@ void master_store_begin(struct master *master)
 	if (notify_send(exchange->give, "FDSTORE=1\nFDNAME=" NAME_GIVE "\nFDPOLL=0") == 0 &&
 	    notify_send(exchange->take, "FDSTORE=1\nFDNAME=" NAME_TAKE "\nFDPOLL=0") == 0)
 		return;
-	log_error("connections will not outlive the server: the service manager: %s", strerror(errno));
+	log_error("connections will not outlive the server: the service manager: %s",
+		  strerror(errno));
 	master->rows.stored = false;
 }
 

@@ -41,8 +41,8 @@ void master_upgrade_advance(struct master *master)
 	const struct generation *active = master->active;
 	struct err err;
 
-	if (!master->upgrade_wanted || master_upgrade_is_busy(master) || !active ||
-	    master->next || master->reload_wanted)
+	if (!master->upgrade_wanted || master_upgrade_is_busy(master) || !active || master->next ||
+	    master->reload_wanted)
 		return;
 	master->upgrade_wanted = false;
 	err_init(&err);
@@ -165,7 +165,8 @@ static struct upgrade_state *leave(const struct master *master)
 	state->upgrade_wanted = master->upgrade_wanted;
 	state->status = master->status;
 	for (int i = 0; i < COUNTER_COUNT; i++)
-		state->total[i] = scoreboard_total(master->rows.scoreboard, (enum scoreboard_counter)i);
+		state->total[i] =
+			scoreboard_total(master->rows.scoreboard, (enum scoreboard_counter)i);
 	state->listeners = calloc(active->listeners.count + active->admin_listener.count + 1,
 				  sizeof *state->listeners);
 	if (state->program && state->config && state->listeners &&
@@ -200,8 +201,8 @@ static void become(struct master *master)
 }
 
 /*
- * Signals that came before they were blocked are acted upon in one more turn of the loop, later ones
- * by the new program.
+ * Signals that came before they were blocked are acted upon in one more turn of the loop, later
+ * ones by the new program.
  */
 bool master_upgrade_execute(struct master *master)
 {
@@ -307,9 +308,12 @@ static int adopt_listeners(struct master *master, struct generation *generation,
 	for (size_t i = 0; i < left->listener_count; i++) {
 		const struct upgrade_listener *l = &left->listeners[i];
 
-		all[i] = (struct listener_left){.address = l->address, .fd = l->fd,
-						.admin = l->admin, .passed = l->passed,
-						.dev = (dev_t)l->dev, .ino = (ino_t)l->ino};
+		all[i] = (struct listener_left){.address = l->address,
+						.fd = l->fd,
+						.admin = l->admin,
+						.passed = l->passed,
+						.dev = (dev_t)l->dev,
+						.ino = (ino_t)l->ino};
 		public += !l->admin;
 	}
 	if (listener_set_adopt(&generation->listeners, master->pool, all, public) == 0 &&

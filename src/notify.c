@@ -26,8 +26,9 @@ enum {
 enum variable { SOCKET, WATCHDOG_USEC, WATCHDOG_PID, FDSTORE, OWN_FDSTORE, VARIABLES };
 
 static const char *const names[VARIABLES] = {
-	[SOCKET] = "NOTIFY_SOCKET", [WATCHDOG_USEC] = "WATCHDOG_USEC",
-	[WATCHDOG_PID] = "WATCHDOG_PID", [FDSTORE] = "FDSTORE", [OWN_FDSTORE] = "WHITECAP_FDSTORE",
+	[SOCKET] = "NOTIFY_SOCKET",         [WATCHDOG_USEC] = "WATCHDOG_USEC",
+	[WATCHDOG_PID] = "WATCHDOG_PID",    [FDSTORE] = "FDSTORE",
+	[OWN_FDSTORE] = "WHITECAP_FDSTORE",
 };
 
 static char *values[VARIABLES]; /* NULL: not set */
@@ -70,7 +71,8 @@ bool notify_has_store(void)
 	return notify_is_on() && (number(FDSTORE) > 0 || number(OWN_FDSTORE) > 0);
 }
 
-/* Anew for each message: the manager may have bound another socket there.  "@" is an abstract name. */
+/* Anew for each message: the manager may have bound another socket there.  "@" is an abstract name.
+ */
 static int open_socket(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

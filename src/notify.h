@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Words to the service manager (NOTIFY_SOCKET, see sd_notify(3)).  Without one, all of this does nothing.
+ * Words to the service manager (NOTIFY_SOCKET, see sd_notify(3)).  Without one, all of this does
+ * nothing.
  *
  * Master only: the manager takes messages of the main process alone.  Nothing of it stays in the
  * environment, so that neither workers nor what they start can speak in its name.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who sent a request: the connection's peer, or whom trusted proxies name.  Found when it is asked for. */
+/* Who sent a request: the connection's peer, or whom trusted proxies name.  Found when it is asked
+ * for. */
 #ifndef ORIGIN_H
 #define ORIGIN_H
 

@@ -28,8 +28,8 @@ void passed_take(struct passed *passed);
 int passed_add(struct passed *passed, int fd, const char *name);
 
 /*
- * Takes the first one out of the list whose name begins like that: its descriptor, and its name, to be
- * freed.  -1: there is none.
+ * Takes the first one out of the list whose name begins like that: its descriptor, and its name, to
+ * be freed.  -1: there is none.
  */
 int passed_pick(struct passed *passed, const char *prefix, char **name);
 

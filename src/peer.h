@@ -21,13 +21,15 @@ struct peer {
 enum { PEER_TEXT = INET6_ADDRSTRLEN + 9 };
 const char *peer_text(const struct peer *peer, char *out);
 
-/* Sets family and address, not the port, from `len` octets: an IPv4 or IPv6 address and nothing else. */
+/* Sets family and address, not the port, from `len` octets: an IPv4 or IPv6 address and nothing
+ * else. */
 bool peer_parse_address(struct peer *peer, const char *text, size_t len);
 
 /* A decimal port without leading zeros. */
 bool peer_parse_port(struct peer *peer, const char *text, size_t len);
 
-/* The same forms with a port or without: "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:80". */
+/* The same forms with a port or without: "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]",
+ * "[2001:db8::1]:80". */
 bool peer_parse(struct peer *peer, const char *text, size_t len);
 
 struct network {

@@ -111,10 +111,10 @@ static const struct bound {
 	uint64_t ns;
 	const char *seconds;
 } bounds[] = {
-	{10000, "1e-05"},     {25000, "2.5e-05"},   {50000, "5e-05"},      {100000, "0.0001"},
-	{250000, "0.00025"},  {500000, "0.0005"},   {1000000, "0.001"},    {2500000, "0.0025"},
-	{5000000, "0.005"},   {10000000, "0.01"},   {25000000, "0.025"},   {50000000, "0.05"},
-	{100000000, "0.1"},   {250000000, "0.25"},  {1000000000, "1"},     {10000000000, "10"},
+	{10000, "1e-05"},    {25000, "2.5e-05"},  {50000, "5e-05"},    {100000, "0.0001"},
+	{250000, "0.00025"}, {500000, "0.0005"},  {1000000, "0.001"},  {2500000, "0.0025"},
+	{5000000, "0.005"},  {10000000, "0.01"},  {25000000, "0.025"}, {50000000, "0.05"},
+	{100000000, "0.1"},  {250000000, "0.25"}, {1000000000, "1"},   {10000000000, "10"},
 };
 
 enum { LABELS_MAX = 4096 };
@@ -234,9 +234,9 @@ static void write_responses(FILE *out, const struct stats *stats, size_t index, 
 	struct scoreboard_route sum;
 
 	stats_route(stats, place_of(stats, index), &sum);
-	for (int class = 2; class <= 5; class++)
-		fprintf(out, "whitecap_route_responses_total{%s,class=\"%dxx\"} %" PRIu64 "\n", labels,
-			class, sum.responses[class]);
+	for (int class = 2; class <= 5; class ++)
+		fprintf(out, "whitecap_route_responses_total{%s,class=\"%dxx\"} %" PRIu64 "\n",
+			labels, class, sum.responses[class]);
 }
 
 static void write_route_latency(FILE *out, const struct stats *stats, size_t index,
@@ -281,14 +281,17 @@ static void write_own_counters(FILE *out, const struct stats *stats, size_t inde
 
 static void write_routes(FILE *out, const struct stats *stats)
 {
-	family(out, "route_requests_total", "counter", "Requests that the route's handler was given.");
+	family(out, "route_requests_total", "counter",
+	       "Requests that the route's handler was given.");
 	each_route(out, stats, write_requests);
-	family(out, "route_responses_total", "counter", "Responses of the route, by the class of their status.");
+	family(out, "route_responses_total", "counter",
+	       "Responses of the route, by the class of their status.");
 	each_route(out, stats, write_responses);
 	family(out, "request_duration_seconds", "histogram",
 	       "From a request's arrival to its response handed to the kernel, by route.");
 	each_route(out, stats, write_route_latency);
-	family(out, "handler_duration_seconds", "histogram", "Time that requests spent in the handler.");
+	family(out, "handler_duration_seconds", "histogram",
+	       "Time that requests spent in the handler.");
 	each_route(out, stats, write_route_handler);
 	family(out, "handler_counter_total", "counter", "What handlers count themselves.");
 	each_route(out, stats, write_own_counters);
@@ -318,12 +321,14 @@ static void write_server(FILE *out, const struct stats *stats)
 	family(out, "state", "gauge", "1 for the state that the server is in.");
 	for (int i = MASTER_STARTING; i <= MASTER_STOPPING; i++)
 		fprintf(out, "whitecap_state{state=\"%s\"} %d\n",
-			stats_state_name((enum master_state)i), status->state == (enum master_state)i);
+			stats_state_name((enum master_state)i),
+			status->state == (enum master_state)i);
 	gauge(out, "generation", "Number of the configuration that is served.", status->generation);
 	gauge(out, "workers_wanted", "Workers that there should be.", status->workers);
 	family(out, "reloads_total", "counter", "Reloads, by how they ended.");
 	fprintf(out, "whitecap_reloads_total{result=\"ok\"} %" PRIu64 "\n", status->reload_count);
-	fprintf(out, "whitecap_reloads_total{result=\"failed\"} %" PRIu64 "\n", status->reload_failed);
+	fprintf(out, "whitecap_reloads_total{result=\"failed\"} %" PRIu64 "\n",
+		status->reload_failed);
 	gauge(out, "last_reload_successful", "0 when the last reload failed.",
 	      *status->reload_error == '\0');
 	gauge(out, "last_reload_timestamp_seconds",
@@ -354,8 +359,8 @@ static void write_connections(FILE *out, const struct stats *stats)
 		if (!slot->used)
 			continue;
 		busy = busy < open ? busy : open;
-		fprintf(out, "whitecap_connections{worker=\"%u\",state=\"active\"} %" PRIu64 "\n", i,
-			busy);
+		fprintf(out, "whitecap_connections{worker=\"%u\",state=\"active\"} %" PRIu64 "\n",
+			i, busy);
 		fprintf(out, "whitecap_connections{worker=\"%u\",state=\"idle\"} %" PRIu64 "\n", i,
 			open - busy);
 	}
@@ -373,7 +378,8 @@ static bool is_number_seen(const struct stats *stats, unsigned slot)
 
 static void write_restarts(FILE *out, const struct stats *stats)
 {
-	family(out, "worker_restarts_total", "counter", "Unwanted ends of the worker with that number.");
+	family(out, "worker_restarts_total", "counter",
+	       "Unwanted ends of the worker with that number.");
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
 		if (stats_is_shown(&stats->board->slot[i]) && !is_number_seen(stats, i))
 			fprintf(out, "whitecap_worker_restarts_total{number=\"%u\"} %" PRIu64 "\n",
@@ -391,7 +397,9 @@ static void write_usage(FILE *out, const struct stats *stats)
 	       "Resident memory of the process in this slot.");
 	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++)
 		if (stats->usage[i].known)
-			fprintf(out, "whitecap_worker_resident_memory_bytes{worker=\"%u\"} %" PRIu64 "\n",
+			fprintf(out,
+				"whitecap_worker_resident_memory_bytes{worker=\"%u\"} %" PRIu64
+				"\n",
 				i, stats->usage[i].memory);
 }
 
@@ -411,8 +419,8 @@ static double accepts(const struct stats *stats, size_t index)
 {
 	uint64_t key = stats_listener_key(stats->config->listens[index].address);
 
-	return (double)stats_accepts(
-		stats, stats_find(stats->board->listener, SCOREBOARD_LISTENERS, key));
+	return (double)stats_accepts(stats,
+				     stats_find(stats->board->listener, SCOREBOARD_LISTENERS, key));
 }
 
 static double queue(const struct stats *stats, size_t index)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The header of the PROXY protocol, versions 1 and 2: what a balancer says of the client before it passes the client's
- * octets on.  https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt
+ * The header of the PROXY protocol, versions 1 and 2: what a balancer says of the client before it
+ * passes the client's octets on.  https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt
  *
  * Strict: whatever is not such a header to the octet is refused.  Pure.
  */
@@ -14,7 +14,7 @@
 #include "peer.h"
 
 enum {
-	PROXY_HEADER_V1_MAX = 107,      /* octets, the CRLF included */
+	PROXY_HEADER_V1_MAX = 107,       /* octets, the CRLF included */
 	PROXY_HEADER_V2_MAX = 16 + 4096, /* extensions (TLVs) included, which are skipped */
 };
 
@@ -25,8 +25,8 @@ enum proxy_progress {
 };
 
 struct proxy_header {
-	size_t len;       /* octets of the header */
-	bool has_peer;    /* false (LOCAL, UNKNOWN, UNSPEC): the connection's own address is meant */
+	size_t len;    /* octets of the header */
+	bool has_peer; /* false (LOCAL, UNKNOWN, UNSPEC): the connection's own address is meant */
 	struct peer peer; /* AF_INET, AF_INET6 or AF_UNIX */
 };
 

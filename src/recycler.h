@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker that has served limits.worker_requests, or holds limits.worker_memory, asks the master for another one in its
- * place.  It goes on serving until it is told to leave.  One per worker.
+ * A worker that has served limits.worker_requests, or holds limits.worker_memory, asks the master
+ * for another one in its place.  It goes on serving until it is told to leave.  One per worker.
  */
 #ifndef RECYCLER_H
 #define RECYCLER_H

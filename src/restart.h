@@ -12,7 +12,8 @@
 
 enum {
 	RESTART_FIRST_MS = 100,
-	RESTART_SERVED_MS = 5, /* of one that has served, while no other one does: clients wait for it */
+	RESTART_SERVED_MS =
+		5, /* of one that has served, while no other one does: clients wait for it */
 	RESTART_MAX_MS = 10000,
 	RESTART_STABLE_MS = 60000,
 	RESTART_CLEAN_MS = 1000, /* who left by itself after that long has not failed */
@@ -29,7 +30,8 @@ struct restart {
 /* The process has ended after alive_ms; clean: with exit code 0. */
 void restart_note_end(struct restart *restart, uint64_t now_ms, uint64_t alive_ms, bool clean);
 
-/* Time until the next start, which is at most limit_ms after the end.  RESTART_MAX_MS: as long as it takes. */
+/* Time until the next start, which is at most limit_ms after the end.  RESTART_MAX_MS: as long as
+ * it takes. */
 uint64_t restart_wait(const struct restart *restart, uint64_t now_ms, uint64_t limit_ms);
 
 #endif

@@ -39,7 +39,8 @@ static void find_counts(struct route *route, const struct worker_args *args,
 	route->times = &board->latency[args->slot].route[place >= 0 ? place : SCOREBOARD_ROUTES];
 }
 
-/* The proving child leaves a note of where it is, for the master to tell when it does not come back. */
+/* The proving child leaves a note of where it is, for the master to tell when it does not come
+ * back. */
 static void note_proving(const struct route *route, uint32_t place)
 {
 	const struct worker_args *args = route->worker.args;
@@ -64,8 +65,8 @@ static int route_open(struct route *route, const struct worker_args *args, size_
 	route->screened = admission_is_needed(config);
 	find_counts(route, args, config);
 	note_proving(route, (uint32_t)index + 1);
-	route->handler = args->builtin ? args->builtin
-				       : handler_load(&args->images[index], where, err);
+	route->handler =
+		args->builtin ? args->builtin : handler_load(&args->images[index], where, err);
 	if (!route->handler)
 		return -1;
 	if (route->handler->init &&
@@ -139,7 +140,8 @@ static bool takes(const struct route *route, struct wc_span method)
 	if (!route->methods)
 		return true;
 	for (char *const *name = route->methods; *name; name++)
-		if (span_is(method, *name) || (span_is(method, "HEAD") && strcmp(*name, "GET") == 0))
+		if (span_is(method, *name) ||
+		    (span_is(method, "HEAD") && strcmp(*name, "GET") == 0))
 			return true;
 	return false;
 }

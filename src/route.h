@@ -13,9 +13,11 @@
 struct engine;
 struct timeout_list;
 
-/* What handlers see as their worker: one per route, so that logs and counters know whose they are. */
+/* What handlers see as their worker: one per route, so that logs and counters know whose they are.
+ */
 struct wc_worker {
-	struct engine *engine; /* NULL in the proving child's init: there is no loop that will run */
+	struct engine
+		*engine; /* NULL in the proving child's init: there is no loop that will run */
 	const struct worker_args *args;
 	struct ev_loop *loop;
 	const struct route *route;
@@ -27,11 +29,11 @@ struct route {
 	char *const *methods; /* NULL: all */
 	const struct wc_handler *handler;
 	void *state;
-	uint64_t timeout_ns;  /* 0: none */
-	bool screened;        /* admission.h decides before the handler is called */
+	uint64_t timeout_ns; /* 0: none */
+	bool screened;       /* admission.h decides before the handler is called */
 	const struct config_route *config;
 	struct timeout_list *timeout_list; /* of that length; NULL: none */
-	struct scoreboard_route *counts; /* NULL: no room for them */
+	struct scoreboard_route *counts;   /* NULL: no room for them */
 	struct scoreboard_times *times;
 	struct wc_worker worker;
 	bool initialised;

@@ -18,10 +18,10 @@
 #include "log.h"
 
 enum {
-	HANDOVER_MS = 2000,      /* what a dying worker may take to hand over */
+	HANDOVER_MS = 2000, /* what a dying worker may take to hand over */
 	KILL_AGAIN_MS = 1000,
 	MESSAGES_PER_TURN = 16,
-	CULPRIT_MAX = 256,       /* octets of a handler's name in a message */
+	CULPRIT_MAX = 256, /* octets of a handler's name in a message */
 };
 
 static void feed(struct row *row, enum slot_event event, const char *reason);
@@ -213,9 +213,10 @@ static void forget_row(struct row *row)
 }
 
 static void (*const actions[SLOT_ACTION_COUNT])(struct row *) = {
-	[SLOT_REST] = rest,         [SLOT_SPAWN] = spawn,  [SLOT_SERVE] = serve,
-	[SLOT_WAIT] = wait_for_restart, [SLOT_REPLACE] = replace, [SLOT_TERM] = terminate,
-	[SLOT_KILL] = kill_now,     [SLOT_FORGET] = forget_row,
+	[SLOT_REST] = rest,       [SLOT_SPAWN] = spawn,
+	[SLOT_SERVE] = serve,     [SLOT_WAIT] = wait_for_restart,
+	[SLOT_REPLACE] = replace, [SLOT_TERM] = terminate,
+	[SLOT_KILL] = kill_now,   [SLOT_FORGET] = forget_row,
 };
 
 /* A worker that ends before its generation serves has failed to start, also when it was ready. */
@@ -225,11 +226,12 @@ static bool has_failed(const struct row *row, enum slot_event event, enum slot_s
 		return false;
 	if (row->state == SLOT_STARTING)
 		return next == SLOT_FAILING || next == SLOT_BACKOFF;
-	return row->state == SLOT_READY && row->number != ROW_PROVER &&
-	       !row->generation->serving && (event == SLOT_FAULT || event == SLOT_EXIT);
+	return row->state == SLOT_READY && row->number != ROW_PROVER && !row->generation->serving &&
+	       (event == SLOT_FAULT || event == SLOT_EXIT);
 }
 
-/* For the master to decide on.  Ends are in the log already; before it serves, the master says why not. */
+/* For the master to decide on.  Ends are in the log already; before it serves, the master says why
+ * not. */
 static void note_failure(struct row *row, enum slot_event event, const char *reason)
 {
 	generation_note_failure(row->generation, reason);
@@ -346,7 +348,8 @@ static void on_message(struct ev_loop *loop, struct ev_io *io, int events)
 		;
 }
 
-/* What it said before it ended.  Unread messages of ours make the first read fail, with its own behind that. */
+/* What it said before it ended.  Unread messages of ours make the first read fail, with its own
+ * behind that. */
 static void read_last_words(struct row *row)
 {
 	for (int i = 0; i < 2; i++)
@@ -414,7 +417,8 @@ static void account(struct row *row, int status, const char *how)
 	note_last_exit(row, status, how);
 }
 
-/* A process that was asked to leave, and one that has been proven and is done, end as they should. */
+/* A process that was asked to leave, and one that has been proven and is done, end as they should.
+ */
 static void log_end(const struct row *row, int status, const char *how)
 {
 	bool asked = row->state == SLOT_DRAINING || row->state == SLOT_KILLING;
@@ -509,7 +513,8 @@ int rows_start(struct rows *rows, struct generation *generation, unsigned number
 		return -1;
 	row->generation = generation;
 	row->number = number;
-	row->was_ready = generation->restart[number].served; /* one that crashed is replaced in another row */
+	row->was_ready = generation->restart[number]
+				 .served; /* one that crashed is replaced in another row */
 	generation->rows++;
 	feed(row, SLOT_START, NULL);
 	publish_history(rows, number);

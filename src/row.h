@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The supervised processes, one a row.  A row's index is its slot in the scoreboard; rows of several
- * generations stand side by side.  Callbacks turn facts into events, slot_step() decides, and one
- * array of actions makes the system calls.  What goes beyond one row (generations, replacements)
- * is the master's, who looks at all rows after each turn of the loop.  Master only.
+ * The supervised processes, one a row.  A row's index is its slot in the scoreboard; rows of
+ * several generations stand side by side.  Callbacks turn facts into events, slot_step() decides,
+ * and one array of actions makes the system calls.  What goes beyond one row (generations,
+ * replacements) is the master's, who looks at all rows after each turn of the loop.  Master only.
  */
 #ifndef ROW_H
 #define ROW_H
@@ -31,12 +31,12 @@ struct row {
 	enum slot_state state;
 
 	/* As long as it is not empty: */
-	unsigned number;               /* of the worker, or ROW_PROVER */
+	unsigned number; /* of the worker, or ROW_PROVER */
 	struct generation *generation;
-	bool was_ready;                /* its process, or the last one if there is none */
-	pid_t pid;                     /* 0: no process */
+	bool was_ready; /* its process, or the last one if there is none */
+	pid_t pid;      /* 0: no process */
 	int ipc;
-	uint64_t started_ns;           /* CLOCK_MONOTONIC */
+	uint64_t started_ns;             /* CLOCK_MONOTONIC */
 	char fault[SCOREBOARD_EXIT_MAX]; /* what it said when it crashed */
 	struct ev_io on_message;
 	struct ev_timer timer;
@@ -52,9 +52,9 @@ struct rows {
 	struct ev_loop *loop;
 	struct scoreboard *scoreboard;
 	const struct child_roles *roles;
-	struct exchange exchange; /* that all workers share; kept open by the master */
-	bool stored;              /* the service manager keeps it for the next instance */
-	bool sole;                /* all that give and take are of this program */
+	struct exchange exchange;   /* that all workers share; kept open by the master */
+	bool stored;                /* the service manager keeps it for the next instance */
+	bool sole;                  /* all that give and take are of this program */
 	void (*forget)(void *data); /* in a child: stop the master's watchers */
 	void *data;
 	struct row row[SCOREBOARD_SLOTS]; /* row 0 stays empty: that slot is the master's */
@@ -67,7 +67,8 @@ void rows_init(struct rows *rows);
 /* Looks for processes that have ended.  Other children of the master are left alone. */
 void rows_reap(struct rows *rows);
 
-/* Has a process started for a worker, a proving child or ROW_ADMIN, in a free row.  -1: there is none. */
+/* Has a process started for a worker, a proving child or ROW_ADMIN, in a free row.  -1: there is
+ * none. */
 int rows_start(struct rows *rows, struct generation *generation, unsigned number);
 unsigned rows_free(const struct rows *rows);
 

@@ -22,7 +22,8 @@ static uint32_t mix(uint32_t hash, const void *data, size_t len)
 	return hash;
 }
 
-/* Another one for each layout, as far as it can be told; VERSION says when the meaning has changed. */
+/* Another one for each layout, as far as it can be told; VERSION says when the meaning has changed.
+ */
 static uint32_t layout(void)
 {
 	static const char *const counters[] = {
@@ -120,7 +121,8 @@ void scoreboard_close(struct scoreboard *scoreboard, int fd)
 		close(fd);
 }
 
-/* A place for a new key: a free one, else the one that was longest not in use; -1: all are in use. */
+/* A place for a new key: a free one, else the one that was longest not in use; -1: all are in use.
+ */
 static int find_room(const struct scoreboard_place *places, size_t count, unsigned oldest)
 {
 	int found = -1;
@@ -150,7 +152,8 @@ static int claim(struct scoreboard_place *places, size_t count, uint64_t key, un
 	return taken;
 }
 
-/* Durations of a route that is gone stay in the totals: they go to the master's, which nobody else writes. */
+/* Durations of a route that is gone stay in the totals: they go to the master's, which nobody else
+ * writes. */
 static void retire_times(struct scoreboard *scoreboard, struct scoreboard_times *times)
 {
 	struct scoreboard_times *rest = &scoreboard->latency[0].route[SCOREBOARD_ROUTES];
@@ -206,8 +209,8 @@ void scoreboard_get_status(const struct scoreboard *scoreboard, struct master_st
 		turn = atomic_load_explicit(&scoreboard->status_turn, memory_order_acquire);
 		*status = scoreboard->status;
 		atomic_thread_fence(memory_order_acquire);
-		if (turn % 2 == 0 && turn == atomic_load_explicit(&scoreboard->status_turn,
-								  memory_order_relaxed))
+		if (turn % 2 == 0 &&
+		    turn == atomic_load_explicit(&scoreboard->status_turn, memory_order_relaxed))
 			break;
 	}
 	status->reload_error[sizeof status->reload_error - 1] = '\0';

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Statistics in shared memory: one slot per process, its counters written by that process only and read by everyone.
- * Counters only ever grow: a process that takes a slot over counts on from where the one before it
- * ended, so that totals survive deaths and reloads.
+ * Statistics in shared memory: one slot per process, its counters written by that process only and
+ * read by everyone. Counters only ever grow: a process that takes a slot over counts on from where
+ * the one before it ended, so that totals survive deaths and reloads.
  *
  * The memory is a memfd, mapped by the master before it forks.
  */
@@ -18,13 +18,14 @@
 #include "master_status.h"
 
 enum {
-	SCOREBOARD_SLOTS = 256,         /* slot 0 is the master's, then come the workers' */
-	SCOREBOARD_ADMIN = 254,         /* from here on those of admin processes, which no total counts */
-	SCOREBOARD_ROUTES = 96,         /* of all generations that live, and of past ones as far as there is room */
-	SCOREBOARD_LISTENERS = 96,      /* the same */
-	SCOREBOARD_USER_COUNTERS = 64,  /* handlers' own, per slot */
-	SCOREBOARD_EXIT_MAX = 384,      /* what is told of a process's end, with the NUL */
-	SCOREBOARD_NAME_MAX = 32,       /* with the NUL */
+	SCOREBOARD_SLOTS = 256, /* slot 0 is the master's, then come the workers' */
+	SCOREBOARD_ADMIN = 254, /* from here on those of admin processes, which no total counts */
+	SCOREBOARD_ROUTES =
+		96, /* of all generations that live, and of past ones as far as there is room */
+	SCOREBOARD_LISTENERS = 96,     /* the same */
+	SCOREBOARD_USER_COUNTERS = 64, /* handlers' own, per slot */
+	SCOREBOARD_EXIT_MAX = 384,     /* what is told of a process's end, with the NUL */
+	SCOREBOARD_NAME_MAX = 32,      /* with the NUL */
 };
 
 #define SCOREBOARD_MOVE_GAP_NS 1000000000ull /* without a moved connection: then a move is over */
@@ -60,41 +61,47 @@ struct scoreboard_listener {
  * counted before a reload, whatever its place in the configuration.  Written by the master.
  */
 struct scoreboard_place {
-	_Atomic uint64_t key;         /* stats_route_key(), stats_listener_key(); 0: free */
-	_Atomic uint32_t generation;  /* the last one that has it */
+	_Atomic uint64_t key;        /* stats_route_key(), stats_listener_key(); 0: free */
+	_Atomic uint32_t generation; /* the last one that has it */
 };
 
-/* Times of one route: from a request's arrival to its response handed to the kernel, and inside the handler. */
+/* Times of one route: from a request's arrival to its response handed to the kernel, and inside the
+ * handler. */
 struct scoreboard_times {
 	struct histogram latency, handler;
 };
 
-/* Apart from the slots, which are looked through often.  Memory that nobody touched costs nothing. */
+/* Apart from the slots, which are looked through often.  Memory that nobody touched costs nothing.
+ */
 struct scoreboard_latency {
 	struct histogram lag; /* of the loop: how long one round of events took */
-	struct scoreboard_times route[SCOREBOARD_ROUTES + 1]; /* the last: requests without a route */
+	struct scoreboard_times
+		route[SCOREBOARD_ROUTES + 1]; /* the last: requests without a route */
 };
 
 struct scoreboard_slot {
 	/* Written by the master. */
-	_Alignas(64) _Atomic int32_t pid;     /* 0: nobody */
-	_Atomic uint32_t generation, state;   /* state: enum slot_state */
-	_Atomic uint32_t number;              /* of the worker */
-	_Atomic uint64_t started_ns;          /* CLOCK_MONOTONIC */
-	_Atomic uint64_t restarts;            /* of the worker with that number */
-	_Atomic uint64_t hang_turn;           /* the turn that it was told to give up */
-	_Atomic uint32_t used;                /* 1: there was a process; until then all else is zero */
-	char last_exit[SCOREBOARD_EXIT_MAX];  /* text, empty: none; the master writes it between two processes */
+	_Alignas(64) _Atomic int32_t pid;   /* 0: nobody */
+	_Atomic uint32_t generation, state; /* state: enum slot_state */
+	_Atomic uint32_t number;            /* of the worker */
+	_Atomic uint64_t started_ns;        /* CLOCK_MONOTONIC */
+	_Atomic uint64_t restarts;          /* of the worker with that number */
+	_Atomic uint64_t hang_turn;         /* the turn that it was told to give up */
+	_Atomic uint32_t used; /* 1: there was a process; until then all else is zero */
+	char last_exit[SCOREBOARD_EXIT_MAX]; /* text, empty: none; the master writes it between two
+						processes */
 
 	/* Written by the process. */
-	_Alignas(64) _Atomic uint64_t active; /* connections open (gauge); the master clears it after a death */
-	_Atomic uint64_t busy;                /* of them, inside a request (gauge) */
-	_Atomic uint64_t accepting;           /* 1: takes new connections */
-	_Atomic uint32_t proving;             /* of a proving child: the route whose handler is at work, from 1 */
+	_Alignas(64) _Atomic uint64_t
+		active;        /* connections open (gauge); the master clears it after a death */
+	_Atomic uint64_t busy; /* of them, inside a request (gauge) */
+	_Atomic uint64_t accepting; /* 1: takes new connections */
+	_Atomic uint32_t
+		proving; /* of a proving child: the route whose handler is at work, from 1 */
 	_Atomic uint64_t move_began_ns, move_ended_ns; /* its last move, CLOCK_MONOTONIC; 0: none */
-	_Atomic uint64_t move_count;          /* connections that it gave in it */
-	_Atomic uint64_t turn;                /* odd: inside a handler or callback, another number each time */
-	_Atomic uint64_t turn_limit_ms;       /* that it may take; 0: any time */
+	_Atomic uint64_t move_count;                   /* connections that it gave in it */
+	_Atomic uint64_t turn; /* odd: inside a handler or callback, another number each time */
+	_Atomic uint64_t turn_limit_ms; /* that it may take; 0: any time */
 	_Atomic uint64_t counter[COUNTER_COUNT];
 	struct scoreboard_user_counter user[SCOREBOARD_USER_COUNTERS];
 	struct scoreboard_route route[SCOREBOARD_ROUTES];
@@ -104,7 +111,8 @@ struct scoreboard_slot {
 struct scoreboard {
 	/* The first three stay where they are in every version. */
 	uint32_t version, slots; /* version: of the layout, names of counters included */
-	_Atomic uint32_t stopping; /* 1: the whole server stops; nobody takes what a worker gives away */
+	_Atomic uint32_t
+		stopping; /* 1: the whole server stops; nobody takes what a worker gives away */
 	_Atomic uint32_t status_turn; /* odd: the status is being written */
 	struct master_status status;
 	struct scoreboard_place route[SCOREBOARD_ROUTES], listener[SCOREBOARD_LISTENERS];
@@ -120,7 +128,8 @@ static inline void scoreboard_add(_Atomic uint64_t *counter, uint64_t n)
 }
 
 /* A process moves connections now, and gives so many of them away. */
-static inline void scoreboard_note_move(struct scoreboard_slot *slot, uint64_t now_ns, uint64_t given)
+static inline void scoreboard_note_move(struct scoreboard_slot *slot, uint64_t now_ns,
+					uint64_t given)
 {
 	if (now_ns - atomic_load_explicit(&slot->move_ended_ns, memory_order_relaxed) >
 	    SCOREBOARD_MOVE_GAP_NS) {

@@ -40,13 +40,13 @@ static void set_title(const char *title)
 }
 
 /*
- * Meant for the master, also when sent to the whole process group; or an error of some call.  Caught
+ * Meant for the master, also when sent to the whole process group; or an error of some call. Caught
  * rather than ignored: what is ignored stays so in the commands that a handler starts.
  */
 static bool is_disregarded(int signal_number)
 {
 	static const int disregarded[] = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2,
-				      SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ};
+					  SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ};
 
 	for (size_t i = 0; i < sizeof disregarded / sizeof *disregarded; i++)
 		if (disregarded[i] == signal_number)

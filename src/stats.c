@@ -192,7 +192,8 @@ static const struct scoreboard_slot *last_mover(const struct stats *stats)
 	return last;
 }
 
-/* One process may take what another has long finished giving: what is near in time belongs together. */
+/* One process may take what another has long finished giving: what is near in time belongs
+ * together. */
 void stats_last_move(const struct stats *stats, struct stats_move *move)
 {
 	const struct scoreboard_slot *last = last_mover(stats);
@@ -214,8 +215,10 @@ void stats_last_move(const struct stats *stats, struct stats_move *move)
 const char *stats_state_name(enum master_state state)
 {
 	static const char *const names[] = {
-		[MASTER_STARTING] = "starting",   [MASTER_SERVING] = "serving",
-		[MASTER_RELOADING] = "reloading", [MASTER_STOPPING] = "stopping",
+		[MASTER_STARTING] = "starting",
+		[MASTER_SERVING] = "serving",
+		[MASTER_RELOADING] = "reloading",
+		[MASTER_STOPPING] = "stopping",
 	};
 
 	return names[state];

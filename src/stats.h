@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the statistics say, from the scoreboard's counters and what the master knows of itself.  Pure:
- * whoever makes a struct stats has looked at clocks and sockets.  stats_json and prometheus write it out.
+ * What the statistics say, from the scoreboard's counters and what the master knows of itself.
+ * Pure: whoever makes a struct stats has looked at clocks and sockets.  stats_json and prometheus
+ * write it out.
  */
 #ifndef STATS_H
 #define STATS_H
@@ -40,12 +41,12 @@ struct stats_window {
 
 struct stats {
 	const struct scoreboard *board;
-	const struct config *config;     /* whose routes and listeners are shown */
+	const struct config *config; /* whose routes and listeners are shown */
 	struct master_status status;
-	uint64_t now_ns;                 /* CLOCK_MONOTONIC */
+	uint64_t now_ns;                  /* CLOCK_MONOTONIC */
 	struct stats_listener *listeners; /* one per config->listens */
-	struct stats_usage *usage;       /* one per slot */
-	struct stats_window *windows;    /* STATS_WINDOWS; NULL: nobody keeps them */
+	struct stats_usage *usage;        /* one per slot */
+	struct stats_window *windows;     /* STATS_WINDOWS; NULL: nobody keeps them */
 };
 
 /* The keys of places in the scoreboard. */
@@ -73,7 +74,7 @@ void stats_add_lag(const struct stats *stats, struct histogram_sum *lag);
 
 /* The last time that connections moved, by all processes that had a part in it. */
 struct stats_move {
-	uint64_t count;           /* 0: never */
+	uint64_t count;              /* 0: never */
 	uint64_t began_ns, ended_ns; /* CLOCK_MONOTONIC */
 };
 void stats_last_move(const struct stats *stats, struct stats_move *move);

@@ -54,7 +54,8 @@ static void write_times(struct json_out *json, const char *key, const struct his
 	json_out_close(json, '}');
 }
 
-/* Together as many as are open: a gauge that was read between two stores must not make more of them. */
+/* Together as many as are open: a gauge that was read between two stores must not make more of
+ * them. */
 static void write_connections(struct json_out *json, const struct figures *figures)
 {
 	uint64_t busy = figures->busy < figures->open ? figures->busy : figures->open;
@@ -162,10 +163,10 @@ static void write_window(struct json_out *json, const struct stats_window *windo
 	snprintf(name, sizeof name, "%us", window->seconds);
 	json_out_open(json, name, '{');
 	json_out_real(json, "span_s", window->span_s, 3);
-	json_out_real(json, "requests_per_s",
-		      window->span_s > 0 ? (double)window->counter[COUNTER_requests] / window->span_s
-					 : 0,
-		      1);
+	json_out_real(
+		json, "requests_per_s",
+		window->span_s > 0 ? (double)window->counter[COUNTER_requests] / window->span_s : 0,
+		1);
 	write_counters(json, window->counter, NULL);
 	write_times(json, "latency_us", &window->latency);
 	json_out_close(json, '}');
@@ -264,7 +265,7 @@ static void write_responses(struct json_out *json, const struct scoreboard_route
 	char name[] = "0xx";
 
 	json_out_open(json, "responses", '{');
-	for (int class = 2; class < RESPONSE_CLASSES; class++) {
+	for (int class = 2; class < RESPONSE_CLASSES; class ++) {
 		name[0] = (char)('0' + class);
 		json_out_count(json, name, sum->responses[class]);
 	}

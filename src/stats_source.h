@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fills in what the statistics take from outside the scoreboard: the clock, the listeners' queues and
- * each process's use of CPU and memory, as the kernel tells them.
+ * Fills in what the statistics take from outside the scoreboard: the clock, the listeners' queues
+ * and each process's use of CPU and memory, as the kernel tells them.
  */
 #ifndef STATS_SOURCE_H
 #define STATS_SOURCE_H
@@ -17,8 +17,8 @@ int stats_source_open(struct stats *stats, const struct scoreboard *board,
 void stats_source_close(struct stats *stats);
 
 /*
- * Writes the statistics to a file, which others see whole or not at all: made under another name in its
- * directory, then renamed.  0, or -1 with errno.
+ * Writes the statistics to a file, which others see whole or not at all: made under another name in
+ * its directory, then renamed.  0, or -1 with errno.
  */
 int stats_source_write(const struct stats *stats, const char *path, unsigned mode);
 

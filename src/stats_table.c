@@ -46,7 +46,8 @@ static const char *text(const json_t *json, const char *path, char cell[CELL_MAX
 	return cell;
 }
 
-static void line(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void line(struct table *table, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 static void line(struct table *table, const char *format, ...)
 {
@@ -136,14 +137,14 @@ static void print_total(struct table *table, const json_t *stats)
 	     short_number(number(total, "responses.2xx"), b),
 	     short_number(number(total, "responses.3xx"), c),
 	     short_number(number(total, "responses.4xx"), d),
-	     short_number(number(total, "responses.5xx"), e),
-	     number(total, "connections.active"),
+	     short_number(number(total, "responses.5xx"), e), number(total, "connections.active"),
 	     short_number(number(total, "connections.idle"), f));
 	line(table, "latency%s  p50 %s  p90 %s  p99 %s  p99.9 %s  max %s", recent ? " (10 s)" : "",
 	     micros(times, "latency_us.p50", a), micros(times, "latency_us.p90", b),
 	     micros(times, "latency_us.p99", c), micros(times, "latency_us.p999", d),
 	     micros(times, "latency_us.max", e));
-	line(table, "moved %.0f in, %.0f out  lost %.0f  crash %.0f  hang %.0f  shed %.0f  "
+	line(table,
+	     "moved %.0f in, %.0f out  lost %.0f  crash %.0f  hang %.0f  shed %.0f  "
 	     "timeouts %.0f  send_error %.0f",
 	     number(total, "moved.in"), number(total, "moved.out"), number(total, "lost"),
 	     number(total, "crash"), number(total, "hang"), number(total, "shed"),
@@ -161,12 +162,14 @@ static void print_workers(struct table *table, const json_t *stats)
 	line(table, "%s", "");
 	line(table, "%6s %7s %-8s %4s %10s %6s %8s %7s %7s %6s %8s  %s", "worker", "pid", "state",
 	     "gen", "up", "conns", "requests", "p50", "p99", "cpu s", "restarts", "last exit");
-	json_array_foreach(at(stats, "workers"), i, worker) {
+	json_array_foreach(at(stats, "workers"), i, worker)
+	{
 		line(table, "%6.0f %7.0f %-8s %4.0f %10s %6s %8s %7s %7s %6.0f %8.0f  %s",
 		     number(worker, "number"), number(worker, "pid"), text(worker, "state", a),
 		     number(worker, "generation"), duration(number(worker, "uptime_s"), b),
 		     short_number(number(worker, "connections.active") +
-					  number(worker, "connections.idle"), c),
+					  number(worker, "connections.idle"),
+				  c),
 		     short_number(number(worker, "requests"), d),
 		     micros(worker, "latency_us.p50", e), micros(worker, "latency_us.p99", f),
 		     number(worker, "cpu_s"), number(worker, "restarts"),
@@ -183,7 +186,8 @@ static void print_routes(struct table *table, const json_t *stats)
 	line(table, "%s", "");
 	line(table, "%8s %8s %8s %7s %7s %9s %9s  %s", "requests", "4xx", "5xx", "p50", "p99",
 	     "handler50", "handler99", "route");
-	json_array_foreach(at(stats, "routes"), i, route) {
+	json_array_foreach(at(stats, "routes"), i, route)
+	{
 		line(table, "%8s %8.0f %8.0f %7s %7s %9s %9s  %s (%s)",
 		     short_number(number(route, "requests"), a), number(route, "responses.4xx"),
 		     number(route, "responses.5xx"), micros(route, "latency_us.p50", b),
@@ -201,7 +205,8 @@ static void print_listeners(struct table *table, const json_t *stats)
 
 	line(table, "%s", "");
 	line(table, "%8s %8s %8s  %s", "accept", "queue", "backlog", "listener");
-	json_array_foreach(at(stats, "listeners"), i, listener) {
+	json_array_foreach(at(stats, "listeners"), i, listener)
+	{
 		line(table, "%8s %8.0f %8.0f  %s", short_number(number(listener, "accept"), a),
 		     number(listener, "queue"), number(listener, "backlog"),
 		     text(listener, "address", b));

@@ -39,7 +39,8 @@ static inline void ticks_init(struct ticks *ticks, uint64_t now, uint64_t now_ns
 	*ticks = (struct ticks){.since_ticks = now, .since_ns = now_ns};
 }
 
-/* The longer it has run, the better it is known; within a second it is as good as it needs to be. */
+/* The longer it has run, the better it is known; within a second it is as good as it needs to be.
+ */
 static inline void ticks_adjust(struct ticks *ticks, uint64_t now, uint64_t now_ns)
 {
 	uint64_t ns = now_ns - ticks->since_ns;

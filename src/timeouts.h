@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Timeouts of connections: one list per length of time, oldest first, with one libev timer for the
- * oldest (the linked-list scheme of libev's manual).  Starting and stopping one touches its neighbours only,
- * and nothing ticks while no timeout is near.
+ * oldest (the linked-list scheme of libev's manual).  Starting and stopping one touches its
+ * neighbours only, and nothing ticks while no timeout is near.
  */
 #ifndef TIMEOUTS_H
 #define TIMEOUTS_H
@@ -19,8 +19,8 @@ struct timeout {
 };
 
 struct timeout_list {
-	struct timeout ring; /* its next is the oldest */
-	uint64_t length_ns;  /* 0: never */
+	struct timeout ring;     /* its next is the oldest */
+	uint64_t length_ns;      /* 0: never */
 	uint64_t armed_since_ns; /* of the timeout that the timer is set for */
 	uint64_t (*now)(void *data);
 	void (*on_expired)(struct timeout *timeout, void *data); /* must stop or restart it */
@@ -35,8 +35,8 @@ void timeout_list_init(struct timeout_list *list, struct ev_loop *loop, uint64_t
 void timeout_list_stop(struct timeout_list *list);
 
 /*
- * Begins, or begins anew, at `since_ns`.  It costs a step for each timeout of the list that began later: none for those
- * that begin now.
+ * Begins, or begins anew, at `since_ns`.  It costs a step for each timeout of the list that began
+ * later: none for those that begin now.
  */
 void timeout_start(struct timeout *timeout, struct timeout_list *list, uint64_t since_ns);
 void timeout_stop(struct timeout *timeout);

@@ -16,7 +16,8 @@ struct scan {
 
 static void skip_blanks(struct scan *scan)
 {
-	while (scan->at < scan->end && (*scan->at == ' ' || *scan->at == '\n' || *scan->at == '\r' || *scan->at == '\t'))
+	while (scan->at < scan->end &&
+	       (*scan->at == ' ' || *scan->at == '\n' || *scan->at == '\r' || *scan->at == '\t'))
 		scan->at++;
 }
 
@@ -45,7 +46,8 @@ static bool skip_string(struct scan *scan)
 	return false;
 }
 
-/* Goes behind the bracket that closes the one before `at`.  Kinds of brackets are not told apart. */
+/* Goes behind the bracket that closes the one before `at`.  Kinds of brackets are not told apart.
+ */
 static bool skip_nested(struct scan *scan)
 {
 	static const signed char steps[256] = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks after workers whose handlers do not return within their time: such a worker is told to answer 504, to hand
- * its connections over and to die; one that does not listen is killed.  It looks four times within the shortest timeout, and
- * not at all where no handler has one.  Master only.
+ * Looks after workers whose handlers do not return within their time: such a worker is told to
+ * answer 504, to hand its connections over and to die; one that does not listen is killed.  It
+ * looks four times within the shortest timeout, and not at all where no handler has one.  Master
+ * only.
  */
 #ifndef WATCHDOG_H
 #define WATCHDOG_H

@@ -58,9 +58,9 @@ enum {
 };
 
 struct wc_handler {
-	unsigned abi;       /* WC_ABI; set by WC_HANDLER() */
-	unsigned size;      /* sizeof(struct wc_handler); set by WC_HANDLER() */
-	const char *name;   /* for logs and statistics */
+	unsigned abi;     /* WC_ABI; set by WC_HANDLER() */
+	unsigned size;    /* sizeof(struct wc_handler); set by WC_HANDLER() */
+	const char *name; /* for logs and statistics */
 
 	/*
 	 * Called once per worker and route, before the worker's first request.  `options` is the
@@ -91,13 +91,14 @@ struct wc_handler {
 	WC_EXPORT const struct wc_handler wc_handler_descriptor = { \
 		.abi = WC_ABI, .size = sizeof(struct wc_handler), __VA_ARGS__}
 
-/* The request.  Spans point into the server's input buffer and live until the request is answered. */
+/* The request.  Spans point into the server's input buffer and live until the request is answered.
+ */
 
-WC_EXPORT struct wc_span wc_method(struct wc_request *req);  /* "GET", as sent */
-WC_EXPORT struct wc_span wc_target(struct wc_request *req);  /* the request target, as sent */
-WC_EXPORT struct wc_span wc_path(struct wc_request *req);    /* up to the '?', not decoded */
-WC_EXPORT struct wc_span wc_query(struct wc_request *req);   /* after the '?'; NULL without one */
-WC_EXPORT struct wc_span wc_body(struct wc_request *req);    /* whole, chunks decoded */
+WC_EXPORT struct wc_span wc_method(struct wc_request *req); /* "GET", as sent */
+WC_EXPORT struct wc_span wc_target(struct wc_request *req); /* the request target, as sent */
+WC_EXPORT struct wc_span wc_path(struct wc_request *req);   /* up to the '?', not decoded */
+WC_EXPORT struct wc_span wc_query(struct wc_request *req);  /* after the '?'; NULL without one */
+WC_EXPORT struct wc_span wc_body(struct wc_request *req);   /* whole, chunks decoded */
 
 /* The version: 10 for HTTP/1.0, 11 for HTTP/1.1. */
 WC_EXPORT int wc_version(struct wc_request *req);
@@ -110,9 +111,9 @@ WC_EXPORT bool wc_get_header_at(struct wc_request *req, size_t index, struct wc_
 				struct wc_span *value);
 
 /*
- * Address of the client as text, NUL-terminated: "192.0.2.1:4711", "[2001:db8::1]:4711", or "unix:".
- * What a PROXY protocol header says, or X-Forwarded-For of trusted_proxies (there port 0 when none is named).
- * Lives until the next call of this function.
+ * Address of the client as text, NUL-terminated: "192.0.2.1:4711", "[2001:db8::1]:4711", or
+ * "unix:". What a PROXY protocol header says, or X-Forwarded-For of trusted_proxies (there port 0
+ * when none is named). Lives until the next call of this function.
  */
 WC_EXPORT const char *wc_peer(struct wc_request *req);
 
@@ -120,8 +121,8 @@ WC_EXPORT const char *wc_peer(struct wc_request *req);
 WC_EXPORT uint64_t wc_received(struct wc_request *req);
 
 /*
- * Time in ns until the request's deadline (the route's "timeout", or with "shed.tmax" the bid request's own tmax),
- * 0 when it has passed, INT64_MAX without one.
+ * Time in ns until the request's deadline (the route's "timeout", or with "shed.tmax" the bid
+ * request's own tmax), 0 when it has passed, INT64_MAX without one.
  */
 WC_EXPORT int64_t wc_remaining(struct wc_request *req);
 
@@ -130,8 +131,9 @@ WC_EXPORT int64_t wc_remaining(struct wc_request *req);
 /*
  * Adds a field.  Both texts are copied.  Returns 0; -1 when the name is no token, the value holds
  * CR, LF, NUL or another control octet, or the field is one that the server writes itself
- * (Connection, Content-Length, Date, Keep-Alive, Trailer, Transfer-Encoding, Upgrade).  After a -1 the answer will be 500: no
- * answer goes out without a field that it was meant to have, so the result need not be checked.
+ * (Connection, Content-Length, Date, Keep-Alive, Trailer, Transfer-Encoding, Upgrade).  After a -1
+ * the answer will be 500: no answer goes out without a field that it was meant to have, so the
+ * result need not be checked.
  */
 WC_EXPORT int wc_header(struct wc_request *req, const char *name, const char *value);
 WC_EXPORT int wc_header_span(struct wc_request *req, struct wc_span name, struct wc_span value);
@@ -140,11 +142,12 @@ WC_EXPORT int wc_header_span(struct wc_request *req, struct wc_span name, struct
 WC_EXPORT int wc_reason(struct wc_request *req, const char *reason);
 
 /*
- * Answers the request: status 200 to 599, body of `len` octets.  The memory of the body must stay as it is until
- * it is sent: static memory, memory of wc_alloc(), or the handler's own until fini.  Statuses 204 and 304 take
- * no body: len must be 0.  Content-Length, Date and Connection are the server's work; for HEAD the body is left out.
- * Returns WC_DONE, or WC_ERROR: a mistake of the handler (a second answer, a bad status or field), which is
- * logged and answered 500 where that is still possible.
+ * Answers the request: status 200 to 599, body of `len` octets.  The memory of the body must stay
+ * as it is until it is sent: static memory, memory of wc_alloc(), or the handler's own until fini.
+ * Statuses 204 and 304 take no body: len must be 0.  Content-Length, Date and Connection are the
+ * server's work; for HEAD the body is left out. Returns WC_DONE, or WC_ERROR: a mistake of the
+ * handler (a second answer, a bad status or field), which is logged and answered 500 where that is
+ * still possible.
  */
 WC_EXPORT int wc_reply(struct wc_request *req, int status, const void *body, size_t len);
 
@@ -163,9 +166,9 @@ WC_EXPORT void *wc_alloc(struct wc_request *req, size_t size);
 
 /*
  * For pending requests: `cancel` is called at most once, when the client has left or the time ran
- * out (then the client is answered 504).  No answer is taken any more; the request and the memory of
- * wc_alloc() are gone when `cancel` returns.  Without it they stay until the handler answers, and an
- * answer that comes too late is dropped.
+ * out (then the client is answered 504).  No answer is taken any more; the request and the memory
+ * of wc_alloc() are gone when `cancel` returns.  Without it they stay until the handler answers,
+ * and an answer that comes too late is dropped.
  */
 WC_EXPORT void wc_on_cancel(struct wc_request *req,
 			    void (*cancel)(struct wc_request *req, void *data), void *data);

@@ -28,11 +28,11 @@
 #include "request.h"
 #include "route.h"
 
-#define LOOK_AGAIN 0.001 /* seconds until a full exchange is tried again */
-#define NO_ROOM 0.1      /* seconds until there may be free descriptors */
+#define LOOK_AGAIN 0.001           /* seconds until a full exchange is tried again */
+#define NO_ROOM 0.1                /* seconds until there may be free descriptors */
 #define NO_ROOM_MAX_NS 2000000000u /* that connections wait for them in the exchange */
-#define FIRST_SHARE 0.8  /* of timeouts.drain: then connections are closed */
-#define LAST_SHARE 0.15  /* of timeouts.drain, after that: then the worker goes */
+#define FIRST_SHARE 0.8            /* of timeouts.drain: then connections are closed */
+#define LAST_SHARE 0.15            /* of timeouts.drain, after that: then the worker goes */
 
 enum {
 	TURN_MIN_MS = 1000, /* that callbacks of handlers may take */
@@ -44,12 +44,12 @@ enum { EPOLL_FD_MAX = 1024 }; /* the loop's is opened early, among the first des
 struct worker {
 	struct engine engine;
 	struct acceptor *acceptor;
-	struct balancer *balancer;          /* NULL: off, or not accepting */
-	struct recycler *recycler;          /* NULL: off, or not accepting */
-	uint64_t no_room_ns;                /* since when there is none for what is in the exchange; 0: there is */
+	struct balancer *balancer; /* NULL: off, or not accepting */
+	struct recycler *recycler; /* NULL: off, or not accepting */
+	uint64_t no_room_ns; /* since when there is none for what is in the exchange; 0: there is */
 	ev_signal term, quit;
 	ev_io ipc;
-	ev_timer deadline;                  /* of the drain */
+	ev_timer deadline; /* of the drain */
 	ev_io exchange;
 	ev_timer look_again;                /* for room in the exchange, or for descriptors */
 	struct timeout_list *handler_lists; /* one per length of a route's timeout */
@@ -83,7 +83,8 @@ static uint64_t open_connections(const struct engine *engine)
 	return atomic_load_explicit(&engine->slot->active, memory_order_relaxed);
 }
 
-/* A worker that leaves gives away what is between two events; a full exchange is tried again soon. */
+/* A worker that leaves gives away what is between two events; a full exchange is tried again soon.
+ */
 static void give(struct worker *worker)
 {
 	if (ev_is_active(&worker->look_again) || conn_give_all(&worker->engine))
@@ -109,7 +110,8 @@ static void on_turn(struct ev_loop *loop)
 		scoreboard_add(&engine->slot->turn, 1);
 	if (engine->fault_due)
 		fault_now();
-	/* Now rather than with a request at hand: another thread may have died with the heap's lock. */
+	/* Now rather than with a request at hand: another thread may have died with the heap's
+	 * lock. */
 	if (!engine->spare)
 		engine->spare = request_get(engine->pool, REQUEST_READ_SIZE);
 	if (engine->mode == ENGINE_SERVING) {
@@ -131,7 +133,8 @@ static void set_deadline(struct worker *worker, double share)
 	ev_timer_start(worker->engine.loop, &worker->deadline);
 }
 
-/* First the rest is closed as politely as can be, then the worker goes, before the master kills it. */
+/* First the rest is closed as politely as can be, then the worker goes, before the master kills it.
+ */
 static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct worker *worker = timer->data;
@@ -200,8 +203,7 @@ static bool has_room(struct worker *worker)
 {
 	const struct engine *engine = &worker->engine;
 	uint64_t room = acceptor_room(worker->acceptor);
-	bool enough = room >= FDPASS_MAX ||
-		      room >= exchange_peek(engine->args->exchange.take);
+	bool enough = room >= FDPASS_MAX || room >= exchange_peek(engine->args->exchange.take);
 
 	if (enough)
 		worker->no_room_ns = 0;
@@ -278,7 +280,8 @@ static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 	}
 	if (got == 0) { /* the master has died */
 		ev_io_stop(loop, io);
-		drain(worker, worker->engine.args->stored && worker->engine.args->exchange.give >= 0);
+		drain(worker,
+		      worker->engine.args->stored && worker->engine.args->exchange.give >= 0);
 	}
 }
 
@@ -287,7 +290,8 @@ static void on_nothing(struct ev_loop *loop, ev_timer *timer, int events)
 	(void)loop, (void)timer, (void)events;
 }
 
-/* libev's lists of timers and events grow as they are needed: have them grow now, not under a request. */
+/* libev's lists of timers and events grow as they are needed: have them grow now, not under a
+ * request. */
 static void grow_lists(struct ev_loop *loop)
 {
 	ev_timer timers[EVENTS];
@@ -308,7 +312,8 @@ static void lists_init(struct engine *engine)
 		uint64_t length_ns;
 		void (*on_expired)(struct timeout *timeout, void *data);
 	} lists[] = {
-		{&engine->keepalive, engine->config->keepalive_ms * 1000000, conn_on_keepalive_expired},
+		{&engine->keepalive, engine->config->keepalive_ms * 1000000,
+		 conn_on_keepalive_expired},
 		{&engine->request, engine->config->request_ms * 1000000, conn_on_request_expired},
 		{&engine->send, engine->config->send_ms * 1000000, conn_on_send_expired},
 		{&engine->linger, ENGINE_LINGER_NS, conn_on_linger_expired},
@@ -363,7 +368,8 @@ static int set_listener_ids(struct engine *engine)
 	return 0;
 }
 
-/* libev's own way is to print to stderr and abort: say it in the log, and go on as after a fault. */
+/* libev's own way is to print to stderr and abort: say it in the log, and go on as after a fault.
+ */
 static void on_libev_error(const char *message)
 {
 	log_error("libev: %s: %s", message, strerror(errno));
@@ -389,7 +395,8 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 	engine->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
 	engine->pool = request_pool_new(engine, &engine->limits);
 	engine->epoll_fd = find_epoll();
-	if (!engine->loop || engine->epoll_fd < 0 || !engine->pool || output_init(&engine->output) < 0)
+	if (!engine->loop || engine->epoll_fd < 0 || !engine->pool ||
+	    output_init(&engine->output) < 0)
 		return -1;
 	engine->current = request_get(engine->pool, REQUEST_READ_SIZE);
 	if (!engine->current)
@@ -399,12 +406,14 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 	http_request_setup(&engine->limits);
 	grow_lists(engine->loop);
 	lists_init(engine);
-	if (args->access_log >= 0 && !(engine->access_log = access_log_open(engine, args->access_log)))
+	if (args->access_log >= 0 &&
+	    !(engine->access_log = access_log_open(engine, args->access_log)))
 		return -1;
 	return origin_read_networks(config, &engine->trusted) < 0 ? -1 : set_listener_ids(engine);
 }
 
-/* Timers and other callbacks of handlers may take as long as the slowest route, and a second at least. */
+/* Timers and other callbacks of handlers may take as long as the slowest route, and a second at
+ * least. */
 static void watch_for_hangs(struct engine *engine, uint64_t timeout_ms)
 {
 	if (timeout_ms > 0 && engine->turn_limit_ms < TURN_MIN_MS)
@@ -481,7 +490,8 @@ static void worker_fini(struct worker *worker)
 	acceptor_stop(worker->acceptor);
 	balancer_free(worker->balancer);
 	recycler_free(worker->recycler);
-	engine_count(engine, COUNTER_lost, engine->mode == ENGINE_GIVING ? open_connections(engine) : 0);
+	engine_count(engine, COUNTER_lost,
+		     engine->mode == ENGINE_GIVING ? open_connections(engine) : 0);
 	conn_close_all();
 	send_answers(engine);
 	routes_close(engine->routes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The role of a worker process: accepts connections, reads requests, runs handlers, sends answers. */
+/* The role of a worker process: accepts connections, reads requests, runs handlers, sends answers.
+ */
 #ifndef WORKER_H
 #define WORKER_H
 
@@ -14,7 +15,8 @@ int worker_main(const struct worker_args *args);
  */
 int worker_prove(const struct worker_args *args);
 
-/* The admin process: serves its listener with the handler that is built in.  Returns the exit code. */
+/* The admin process: serves its listener with the handler that is built in.  Returns the exit code.
+ */
 int worker_admin(const struct worker_args *args);
 
 #endif
