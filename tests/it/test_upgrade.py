@@ -374,3 +374,20 @@ def test_workers_get_nothing_of_it():
         for pid in s.workers():
             with open("/proc/%d/environ" % pid, "rb") as f:
                 assert b"WHITECAP_UPGRADE" not in f.read()
+
+
+def test_command_upgrade_tells_the_outcome():
+    """With the statistics file to ask; the new program is another build."""
+    config = {"pidfile": "server.pid", "stats": {"file": "stats.json"}, "routes": [kit_route("/", "status", n=200)]}
+    with UpgradeServer(config) as s:
+        def command():
+            return subprocess.run([build.binary(), "upgrade", "-c", s.path], text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, cwd=s.folder, timeout=60)
+        s.install(s.another_build(7))
+        done = command()
+        assert done.returncode == 0 and "generation 2" in done.stdout, done
+        s.errors.append("upgrade failed: ")
+        s.install(b"junk")
+        done = command()
+        assert done.returncode != 0 and "nothing has changed" in done.stderr, done
+        assert s.get().status == 200
