@@ -36,9 +36,11 @@ struct status_line {
 
 static const struct status_line status_lines[400] = {STATUSES(STATUS)};
 
+/* Nothing may be NULL, which memcpy() must not be given. */
 static char *text(char *out, const char *from, size_t len)
 {
-	memcpy(out, from, len);
+	if (len > 0)
+		memcpy(out, from, len);
 	return out + len;
 }
 
