@@ -614,8 +614,12 @@ int listener_set_adopt(struct listener_set *set, struct listener_pool *pool,
 {
 	*set = (struct listener_set){.listeners = calloc(count + 1, sizeof(*set->listeners)),
 				     .fds = calloc(count + 1, sizeof(*set->fds))};
-	if (set->listeners == NULL || set->fds == NULL)
-		goto fail;
+	if (set->listeners == NULL || set->fds == NULL) {
+		free(set->listeners);
+		free(set->fds);
+		*set = (struct listener_set){0};
+		return -1;
+	}
 	for (; set->count < count; set->count++) {
 		struct listener *l = adopt(pool, &left[set->count]);
 

@@ -207,12 +207,14 @@ int main(int argc, char **argv)
 	arguments.overrides = calloc((size_t)argc + 1, sizeof *arguments.overrides);
 	if (open_standard_fds() < 0 || !arguments.overrides || upgrade_init(argc, argv) < 0) {
 		perror("whitecap");
+		free(arguments.overrides);
 		return MASTER_FAILED;
 	}
 	err_init(&err);
 	arguments.left = upgrade_take(&err);
 	if (err.count > 0) {
 		fprintf(stderr, "whitecap: %s\n", err.text);
+		free(arguments.overrides);
 		return MASTER_FAILED;
 	}
 	parse(&arguments, argc, argv);

@@ -57,6 +57,8 @@ static bool read_v1(struct words words, struct proxy_header *header)
 	size_t len;
 	const char *word = next_word(&words, &len);
 
+	if (!word)
+		return false;
 	header->has_peer = true;
 	if (len == 7 && memcmp(word, "UNKNOWN", 7) == 0) {
 		header->has_peer = false;
