@@ -61,3 +61,19 @@ def test_options_as_an_object_or_a_file_give_the_same():
                 assert json.loads(one.body)["seatbid"] == json.loads(two.body)["seatbid"], name
                 assert one.headers["content-type"] == "application/json"
                 assert one.headers["x-openrtb-version"] == "2.6"
+
+
+def test_bids_of_every_sample_one_by_one():
+    check("/bid")
+
+
+def test_bids_of_every_sample_pipelined():
+    check("/bid", "--pipelined")
+
+
+def test_bids_of_every_sample_from_64_connections_at_once():
+    check("/bid", "--connections", "64")
+
+
+def test_bids_of_every_sample_cut():
+    check("/bid", "--cuts", "--seconds", "15")
