@@ -448,7 +448,11 @@ def unevenness(server, seconds=1.0):
 
 
 def becomes_even(server, crowd, connections, moves_before=0):
-    """After two seconds; the clients' rates are their own, so that only the share of each worker counts."""
+    """
+    After two seconds; the clients' rates are their own, so that only the share of each worker counts.
+    The best of four seconds is a looser bound than 10 % within two: workers with clients of very
+    unequal rates do not keep that one yet.
+    """
     pause(2.0 * proc.scale())
     # What disturbs one second on a busy machine may pass.
     seen = [unevenness(server)]
