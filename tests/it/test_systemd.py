@@ -266,7 +266,7 @@ class RealManager:
 
     SCRIPT = """mkdir -p /run/systemd && mount -t tmpfs none /run/systemd && mkdir -p /run/systemd/system || exit 77
         exec /lib/systemd/systemd --user --unit=basic.target"""
-    ABOVE = "DynamicUser|RuntimeDirectory|LogsDirectory|AmbientCap|CapabilityBound|Private|Protect"
+    ABOVE = "User|RuntimeDirectory|LogsDirectory|AmbientCap|CapabilityBound|Private|Protect"
 
     def __init__(self, config):
         for name in ("unshare", "systemctl"):
