@@ -4,17 +4,22 @@
 #include "balance.h"
 
 enum {
-	REQUESTS_MIN = 20,   /* a rate below it says nothing */
 	TOLERANCE = 20,      /* 1/20 above the mean is even enough for requests, */
 	TOLERANCE_IDLE = 10, /* 1/10 for connections */
 	PORTION = 32,        /* 1/32 of the mean is what one taker gets at once */
+	CHANCE = 6,          /* standard deviations of a count that may be chance, squared */
+	CHANCE_AGAIN = 1,    /* the same, when it was seen before */
+	TOLD = CHANCE * TOLERANCE * TOLERANCE,
 };
 
-static uint64_t surplus(uint64_t own, uint64_t total, unsigned workers, uint64_t tolerance)
+static uint64_t mean_requests(const struct balance_view *view)
 {
-	uint64_t mean = total / workers;
+	return view->total.requests / view->workers;
+}
 
-	return own > mean + mean / tolerance ? own - mean : 0;
+static uint64_t mean_connections(const struct balance_view *view)
+{
+	return view->total.connections / view->workers;
 }
 
 static uint64_t portion(uint64_t mean)
@@ -22,35 +27,57 @@ static uint64_t portion(uint64_t mean)
 	return mean < PORTION ? 1 : mean / PORTION;
 }
 
-struct balance_plan balance_plan(struct balance_load own, struct balance_load total,
-				 unsigned workers, uint64_t busy)
+static uint64_t above(uint64_t own, uint64_t mean)
 {
-	struct balance_plan plan = {0, 0, 1, 1};
-	uint64_t requests, connections, idle;
-
-	if (workers < 2)
-		return plan;
-	requests = surplus(own.requests, total.requests, workers, TOLERANCE);
-	connections = surplus(own.connections, total.connections, workers, TOLERANCE_IDLE);
-	if (total.requests >= REQUESTS_MIN && own.requests > 0)
-		plan.busy = busy * requests * 3 / 4 / own.requests;
-	if (plan.busy > 0)
-		plan.busy_at_once = portion(busy * (own.requests - requests) / own.requests);
-	idle = own.connections > busy ? own.connections - busy : 0;
-	if (connections > plan.busy + 1)
-		plan.idle = (connections - plan.busy) * 3 / 4;
-	if (plan.idle > idle)
-		plan.idle = idle;
-	plan.idle_at_once = portion(total.connections / workers);
-	return plan;
+	return own > mean ? own - mean : 0;
 }
 
-bool balance_is_over(struct balance_load own, struct balance_load total, unsigned workers)
+static bool matters(uint64_t difference, uint64_t mean, uint64_t chance)
 {
-	if (workers < 2)
-		return false;
-	if (own.connections > total.connections / workers + total.connections / workers / 8 + 1)
-		return true;
-	return total.requests >= REQUESTS_MIN &&
-	       surplus(own.requests, total.requests, workers, TOLERANCE) > 0;
+	return difference > mean / TOLERANCE && difference * difference > chance * mean;
+}
+
+static uint64_t surplus_requests(const struct balance_view *view, uint64_t chance)
+{
+	uint64_t mean = mean_requests(view), surplus = above(view->own.requests, mean);
+
+	return matters(surplus, mean, chance) ||
+			       matters(above(mean, view->least_requests), mean, chance)
+		       ? surplus
+		       : 0;
+}
+
+static uint64_t surplus_connections(const struct balance_view *view)
+{
+	uint64_t mean = mean_connections(view), surplus = above(view->own.connections, mean);
+
+	return surplus > mean / TOLERANCE_IDLE && surplus > 1 ? surplus : 0;
+}
+
+struct balance_plan balance_plan(const struct balance_view *view, bool seen_before)
+{
+	if (view->workers < 2)
+		return (struct balance_plan){0, 0, 1, 1};
+	return (struct balance_plan){
+		.requests = surplus_requests(view, seen_before ? CHANCE_AGAIN : CHANCE) * 3 / 4,
+		.requests_at_once = portion(mean_requests(view)),
+		.idle = surplus_connections(view) * 3 / 4,
+		.idle_at_once = portion(mean_connections(view)),
+	};
+}
+
+bool balance_is_told(const struct balance_view *view)
+{
+	return view->total.requests >= (uint64_t)TOLD * view->workers;
+}
+
+struct balance_load balance_room(const struct balance_view *view)
+{
+	if (view->workers < 2)
+		return (struct balance_load){UINT64_MAX, UINT64_MAX};
+	return (struct balance_load){
+		mean_requests(view) > 0 ? above(mean_requests(view), view->own.requests)
+					: UINT64_MAX,
+		above(mean_connections(view) + 1, view->own.connections),
+	};
 }

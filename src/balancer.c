@@ -8,24 +8,30 @@
 #include "balance.h"
 #include "conn_move.h"
 #include "engine.h"
+#include "exchange.h"
 
-#define LOOK_EVERY 0.1               /* seconds */
-#define SETTLE_NS 250000000u         /* after giving, until rates tell something again */
-#define GAVE_HOLD_OFF_NS 20000000u   /* a giver leaves what it gave to others */
-#define OVER_HOLD_OFF 0.002          /* seconds; then it takes what nobody else wanted */
+#define LOOK_EVERY 0.1             /* seconds */
+#define WINDOW_NS 1000000000u      /* requests are counted for so long at most */
+#define SAMPLE_NS 180000000u       /* and for each connection for so long at least */
+#define GAVE_HOLD_OFF_NS 20000000u /* a giver leaves what it gave to others */
+#define OVER_HOLD_OFF 0.002        /* seconds; then it takes what nobody else wanted */
 
+/*
+ * Each looks at itself and at the others.  Requests are counted in a window of time, that of all
+ * workers by what they count anyway.  When they turn out uneven, another window begins in which
+ * they are counted for each connection too (a sample): then it is known what to give.
+ */
 struct balancer {
 	struct engine *engine;
 	ev_timer timer;
-	uint64_t looked_ns, gave_ns;
-	bool is_over, held_off;
-	uint64_t seen; /* own activity, as of the last look */
-	uint64_t requests[SCOREBOARD_SLOTS]; /* as of the last look */
-};
-
-struct view {
-	struct balance_load own, total;
-	unsigned workers;
+	uint64_t since_ns, gave_ns;          /* of the window; of the last giving */
+	uint64_t requests[SCOREBOARD_SLOTS]; /* when the window began */
+	struct conn_sample sample;           /* of the window; number 0: not counted */
+	uint16_t samples;                    /* so far */
+	struct balance_load room;            /* what it may take, requests as those of a second */
+	bool took;                           /* since the last look */
+	uint64_t seen;                       /* own activity, as of the last look */
+	bool held_off;
 };
 
 static uint64_t activity(const struct balancer *balancer)
@@ -37,51 +43,110 @@ static uint64_t activity(const struct balancer *balancer)
 	       atomic_load_explicit(&slot->counter[COUNTER_moved_in], memory_order_relaxed);
 }
 
-static struct view look(struct balancer *balancer)
+static uint64_t requests_of(const struct balancer *balancer, unsigned slot)
 {
-	const struct engine *engine = balancer->engine;
-	const struct scoreboard *board = engine->args->scoreboard;
-	struct view view = {{0, 0}, {0, 0}, 0};
+	const struct scoreboard *board = balancer->engine->args->scoreboard;
+
+	return atomic_load_explicit(&board->slot[slot].counter[COUNTER_requests],
+				    memory_order_relaxed);
+}
+
+static struct balance_view look(const struct balancer *balancer)
+{
+	const struct scoreboard *board = balancer->engine->args->scoreboard;
+	struct balance_view view = {.least_requests = UINT64_MAX};
 
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		const struct scoreboard_slot *slot = &board->slot[i];
-		uint64_t requests = atomic_load_explicit(&slot->counter[COUNTER_requests],
-							 memory_order_relaxed);
-		struct balance_load load = {requests - balancer->requests[i],
-					    atomic_load_explicit(&slot->active,
-								 memory_order_relaxed)};
+		struct balance_load load = {
+			requests_of(balancer, i) - balancer->requests[i],
+			atomic_load_explicit(&slot->active, memory_order_relaxed)};
 
-		balancer->requests[i] = requests;
+		view.total.connections +=
+			load.connections; /* those to come from a leaving one too */
 		if (!atomic_load_explicit(&slot->accepting, memory_order_relaxed))
 			continue;
-		if (slot == engine->slot)
+		if (slot == balancer->engine->slot)
 			view.own = load;
+		if (load.requests < view.least_requests)
+			view.least_requests = load.requests;
 		view.total.requests += load.requests;
-		view.total.connections += load.connections;
 		view.workers++;
 	}
 	return view;
 }
 
+static void begin_window(struct balancer *balancer, bool sampled)
+{
+	uint64_t now = balancer->engine->now_ns;
+
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
+		balancer->requests[i] = requests_of(balancer, i);
+	balancer->since_ns = now;
+	balancer->sample = (struct conn_sample){now, 0};
+	if (!sampled)
+		return;
+	if (++balancer->samples == 0)
+		balancer->samples = 1;
+	balancer->sample.number = balancer->samples;
+	conn_mark(balancer->engine, &balancer->sample, now - WINDOW_NS);
+}
+
+static void give(struct balancer *balancer, const struct balance_plan *plan)
+{
+	if (conn_give_some(balancer->engine, plan, &balancer->sample) > 0)
+		balancer->gave_ns = balancer->engine->now_ns;
+	begin_window(balancer, plan->requests > 0);
+}
+
+static void decide(struct balancer *balancer, const struct balance_view *view)
+{
+	bool sampled = balancer->sample.number > 0;
+	struct balance_plan plan = balance_plan(view, sampled);
+	uint64_t age = balancer->engine->now_ns - balancer->since_ns;
+
+	if (plan.requests > 0 && !sampled) {
+		begin_window(balancer, true);
+		return;
+	}
+	if (sampled && age < SAMPLE_NS)
+		return;
+	if (plan.requests + plan.idle > 0)
+		give(balancer, &plan);
+	else if (age >= WINDOW_NS || balance_is_told(view))
+		begin_window(balancer, false);
+}
+
+/* Connections are always as counted; requests only while it has what it had when the window began.
+ */
+static void set_room(struct balancer *balancer, const struct balance_view *view)
+{
+	struct balance_load room = balance_room(view);
+	uint64_t age = balancer->engine->now_ns - balancer->since_ns;
+
+	balancer->room.connections = room.connections;
+	if (balancer->took)
+		return;
+	balancer->room.requests = room.requests;
+	if (room.requests < UINT64_MAX / WINDOW_NS && age > 0)
+		balancer->room.requests = room.requests * WINDOW_NS / age;
+}
+
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct balancer *balancer = timer->data;
-	struct engine *engine = balancer->engine;
-	uint64_t now = engine->now_ns, since = balancer->looked_ns;
-	struct view view = look(balancer);
-	struct balance_plan plan;
+	struct balance_view view = look(balancer);
 
 	(void)loop, (void)events;
-	balancer->looked_ns = now;
 	balancer->seen = activity(balancer);
-	balancer->is_over = balance_is_over(view.own, view.total, view.workers);
-	if (engine->mode != ENGINE_SERVING || now - balancer->gave_ns < SETTLE_NS)
+	if (balancer->took) { /* what it counted is no longer what it has */
+		balancer->took = false;
+		begin_window(balancer, balancer->sample.number > 0);
 		return;
-	plan = balance_plan(view.own, view.total, view.workers, conn_count_used(engine, since));
-	if (plan.busy + plan.idle == 0)
-		return;
-	balancer->gave_ns = now;
-	conn_give_some(engine, &plan);
+	}
+	set_room(balancer, &view);
+	if (balancer->engine->mode == ENGINE_SERVING)
+		decide(balancer, &view);
 }
 
 struct balancer *balancer_new(struct engine *engine)
@@ -91,10 +156,9 @@ struct balancer *balancer_new(struct engine *engine)
 	if (!balancer)
 		return NULL;
 	balancer->engine = engine;
-	balancer->looked_ns = engine->now_ns;
 	ev_timer_init(&balancer->timer, on_timer, LOOK_EVERY, 0.);
 	balancer->timer.data = balancer;
-	look(balancer);
+	begin_window(balancer, false);
 	return balancer;
 }
 
@@ -114,12 +178,40 @@ void balancer_wake(struct balancer *balancer)
 	ev_timer_start(balancer->engine->loop, &balancer->timer);
 }
 
+/* Whether it has room for the next message.  Connections that come with a rate were given for their
+ * requests. */
+static bool wants_next(struct balancer *balancer)
+{
+	struct balance_view view;
+	uint64_t rate;
+
+	if (balancer->room.requests > 0 && balancer->room.connections > 0)
+		return true;
+	view = look(balancer);
+	set_room(balancer, &view);
+	exchange_peek(balancer->engine->args->exchange.take, &rate);
+	return rate > 0 ? balancer->room.requests > rate / 2 : balancer->room.connections > 0;
+}
+
 double balancer_hold_off(struct balancer *balancer)
 {
 	uint64_t since = balancer->engine->now_ns - balancer->gave_ns;
 
 	if (since < GAVE_HOLD_OFF_NS)
 		return (double)(GAVE_HOLD_OFF_NS - since) / 1e9;
-	balancer->held_off = balancer->is_over && !balancer->held_off;
+	balancer->held_off = !balancer->held_off && !wants_next(balancer);
 	return balancer->held_off ? OVER_HOLD_OFF : 0;
+}
+
+static uint64_t less(uint64_t room, uint64_t taken)
+{
+	return room > taken ? room - taken : 0;
+}
+
+void balancer_took(struct balancer *balancer, const struct balance_load *taken)
+{
+	balancer->room.requests = less(balancer->room.requests, taken->requests);
+	balancer->room.connections = less(balancer->room.connections, taken->connections);
+	if (taken->connections > 0)
+		balancer->took = true;
 }

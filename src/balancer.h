@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+struct balance_load;
 struct balancer;
 struct engine;
 
@@ -18,5 +19,8 @@ void balancer_wake(struct balancer *balancer);
 
 /* Seconds for which the exchange is to be left to others: 0 when this worker may take. */
 double balancer_hold_off(struct balancer *balancer);
+
+/* Then what it took: connections, and their requests a second as far as they are known. */
+void balancer_took(struct balancer *balancer, const struct balance_load *taken);
 
 #endif

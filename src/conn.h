@@ -38,6 +38,7 @@ struct conn {
 	bool linger;             /* then wait for the client to close its side */
 	bool unlisted;           /* its listener is no more: closed after its request */
 	uint16_t moves;          /* how often it was taken over */
+	uint16_t sample, mark;   /* the sample it was marked in, and `served` as of then */
 	uint64_t taken_ns;       /* the last time, or when it was accepted */
 	struct peer peer;
 };

@@ -22,7 +22,9 @@
 
 enum { COUNT_MAX = 4096 }; /* connections looked at for evenness, at a time */
 
-#define REST_NS 1000000000u /* between two moves of a connection for evenness */
+#define REST_NS 500000000u /* between two moves of a connection for evenness */
+#define UNUSED_NS 1000000000u
+#define SECOND_NS 1000000000u
 
 struct shipment {
 	struct exchange_batch batch;
@@ -93,12 +95,13 @@ int conn_describe_request(const struct conn *conn, const struct request *request
 	return pieces;
 }
 
-static bool pack(struct engine *engine, struct conn *conn)
+static bool pack(struct engine *engine, struct conn *conn, uint64_t rate)
 {
 	struct exchange_record record;
 	int pieces = 0;
 
 	conn_describe(engine, conn, &record);
+	record.rate = rate < UINT16_MAX ? (uint16_t)rate : UINT16_MAX;
 	if (conn->request)
 		pieces = conn_describe_request(conn, conn->request, &record, shipment.payload);
 	if (!exchange_add(&shipment.batch, conn->io.fd, &record, shipment.payload, pieces))
@@ -135,7 +138,7 @@ static int give_batch(struct engine *engine, struct timeout_list *list)
 	for (at = list->ring.next; at != &list->ring; at = at->next) {
 		struct conn *conn = conn_of_timeout(at);
 
-		if (is_movable(conn) && !pack(engine, conn))
+		if (is_movable(conn) && !pack(engine, conn, 0))
 			break;
 	}
 	if (shipment.batch.count == 0) /* not even one: no memfd for it */
@@ -158,16 +161,28 @@ bool conn_give_all(struct engine *engine)
 	return true;
 }
 
-uint64_t conn_count_used(const struct engine *engine, uint64_t since_ns)
+void conn_mark(struct engine *engine, const struct conn_sample *sample, uint64_t used_ns)
 {
-	const struct timeout *ring = &engine->keepalive.ring;
-	uint64_t count = 0;
+	struct timeout *ring = &engine->keepalive.ring;
+	unsigned count = 0;
 
-	for (const struct timeout *at = ring->prev; at != ring && at->since_ns >= since_ns;
-	     at = at->prev)
-		if (++count == COUNT_MAX)
-			break;
-	return count;
+	for (struct timeout *at = ring->prev;
+	     at != ring && at->since_ns >= used_ns && count < COUNT_MAX; at = at->prev, count++) {
+		struct conn *conn = conn_of_timeout(at);
+
+		conn->sample = sample->number;
+		conn->mark = (uint16_t)conn->served;
+	}
+}
+
+/* Requests of the connection in the sample, as far as they were counted. */
+static uint64_t sampled(const struct conn *conn, const struct conn_sample *sample)
+{
+	uint16_t count = (uint16_t)(conn->served - conn->mark);
+
+	if (conn->timeout.since_ns < sample->since_ns)
+		return 0;
+	return conn->sample == sample->number && count > 0 ? count : 1;
 }
 
 static bool may_move_again(const struct engine *engine, const struct conn *conn)
@@ -175,36 +190,92 @@ static bool may_move_again(const struct engine *engine, const struct conn *conn)
 	return conn->moves == 0 || engine->now_ns - conn->taken_ns > REST_NS;
 }
 
-/* From one end of the list of idle connections. */
-static void give_idle(struct engine *engine, uint64_t count, uint64_t at_once, bool newest_first)
+/* A part of what is to be given, shipped in messages of at most so much, where more than one
+ * connection makes it up. */
+struct portion {
+	uint64_t at_once, full;
+};
+
+static bool give_one(struct engine *engine, struct conn *conn, struct portion *portion,
+		     uint64_t weight, uint64_t rate)
 {
-	struct timeout *ring = &engine->keepalive.ring;
-	struct timeout *at = newest_first ? ring->prev : ring->next, *next;
-	uint64_t looked_at = 0;
+	if (shipment.batch.count > 0 &&
+	    (portion->full + weight > portion->at_once || shipment.batch.count == EXCHANGE_BATCH)) {
+		if (!ship(engine))
+			return false;
+		exchange_clear(&shipment.batch);
+		portion->full = 0;
+	}
+	portion->full += weight;
+	return pack(engine, conn, rate);
+}
+
+/* Those used last, as long as their requests are not more than the surplus that is left. */
+static uint64_t give_used(struct engine *engine, const struct balance_plan *plan,
+			  const struct conn_sample *sample)
+{
+	struct timeout *ring = &engine->keepalive.ring, *at, *prev;
+	struct portion portion = {plan->requests_at_once, 0};
+	uint64_t left = plan->requests, spare = left / 3, given = 0;
+	unsigned looked_at = 0;
 
 	exchange_clear(&shipment.batch);
-	for (; at != ring && count > 0 && looked_at < COUNT_MAX; at = next, looked_at++) {
+	for (at = ring->prev; at != ring && left > 0 && looked_at < COUNT_MAX;
+	     at = prev, looked_at++) {
 		struct conn *conn = conn_of_timeout(at);
+		uint64_t requests = sampled(conn, sample);
 
-		next = newest_first ? at->prev : at->next;
-		if (!may_move_again(engine, conn))
+		prev = at->prev;
+		if (requests == 0)
+			break;
+		if (requests > left + spare || !may_move_again(engine, conn))
 			continue;
-		pack(engine, conn);
-		count--;
-		if (shipment.batch.count < at_once && shipment.batch.count < EXCHANGE_BATCH)
-			continue;
-		if (!ship(engine))
-			return;
-		exchange_clear(&shipment.batch);
+		if (!give_one(engine, conn, &portion, requests,
+			      requests * SECOND_NS / (engine->now_ns - sample->since_ns + 1)))
+			return given;
+		left -= requests < left ? requests : left;
+		given++;
 	}
 	if (shipment.batch.count > 0)
 		ship(engine);
+	return given;
 }
 
-void conn_give_some(struct engine *engine, const struct balance_plan *plan)
+/* Those not used for the longest time, and not lately. */
+static uint64_t give_unused(struct engine *engine, uint64_t count, uint64_t at_once)
 {
-	give_idle(engine, plan->busy, plan->busy_at_once, true);
-	give_idle(engine, plan->idle, plan->idle_at_once, false);
+	struct timeout *ring = &engine->keepalive.ring, *at, *next;
+	struct portion portion = {at_once, 0};
+	uint64_t given = 0;
+	unsigned looked_at = 0;
+
+	exchange_clear(&shipment.batch);
+	for (at = ring->next; at != ring && given < count && looked_at < COUNT_MAX;
+	     at = next, looked_at++) {
+		struct conn *conn = conn_of_timeout(at);
+
+		next = at->next;
+		if (engine->now_ns - conn->timeout.since_ns < UNUSED_NS)
+			break;
+		if (!may_move_again(engine, conn))
+			continue;
+		if (!give_one(engine, conn, &portion, 1, 0))
+			return given;
+		given++;
+	}
+	if (shipment.batch.count > 0)
+		ship(engine);
+	return given;
+}
+
+uint64_t conn_give_some(struct engine *engine, const struct balance_plan *plan,
+			const struct conn_sample *sample)
+{
+	uint64_t given = give_used(engine, plan, sample);
+
+	if (plan->idle > given)
+		given += give_unused(engine, plan->idle - given, plan->idle_at_once);
+	return given;
 }
 
 /* Taking. */
@@ -322,10 +393,10 @@ static bool adopt(struct engine *engine, const struct exchange_item *item,
 	return true;
 }
 
-int conn_take(struct engine *engine, uint64_t room)
+int conn_take(struct engine *engine, uint64_t room, struct balance_load *taken)
 {
 	static struct exchange_batch batch;
-	struct conn *taken[EXCHANGE_BATCH];
+	struct conn *conns[EXCHANGE_BATCH];
 	struct exchange_item item;
 	size_t at = 0;
 	unsigned next_fd = 0, adopted = 0, count;
@@ -339,8 +410,9 @@ int conn_take(struct engine *engine, uint64_t room)
 		return -1;
 	while ((result = exchange_next(&batch, &at, &next_fd, &item)) > 0) {
 		if (adopted == EXCHANGE_BATCH || adopted >= room ||
-		    !adopt(engine, &item, taken, &adopted))
+		    !adopt(engine, &item, conns, &adopted))
 			close(item.fd);
+		taken->requests += item.record.rate;
 		if (item.memfd >= 0)
 			close(item.memfd);
 	}
@@ -353,9 +425,10 @@ int conn_take(struct engine *engine, uint64_t room)
 			  result < 0 ? "message damaged or cut" : "no room, or damaged");
 	for (; next_fd < batch.fd_count; next_fd++)
 		close(batch.fds[next_fd]);
+	taken->connections += adopted;
 	engine_count(engine, COUNTER_lost, count > adopted ? count - adopted : 0);
 	scoreboard_note_move(engine->slot, engine_clock(), 0);
 	for (unsigned i = 0; i < adopted; i++)
-		conn_resume(taken[i]);
+		conn_resume(conns[i]);
 	return 1;
 }

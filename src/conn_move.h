@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct balance_load;
 struct balance_plan;
 struct conn;
 struct engine;
@@ -23,14 +24,22 @@ struct request;
  */
 bool conn_give_all(struct engine *engine);
 
-/* Connections that have been used since then, as far as it is worth counting. */
-uint64_t conn_count_used(const struct engine *engine, uint64_t since_ns);
+/* A time in which the requests of each connection are counted. */
+struct conn_sample {
+	uint64_t since_ns;
+	uint16_t number; /* another one for each sample; 0: none */
+};
+
+/* Begins the sample: marks the connections that were used since `used_ns`. */
+void conn_mark(struct engine *engine, const struct conn_sample *sample, uint64_t used_ns);
 
 /*
- * For evenness: gives of the idle connections used last, and of those not used for the longest
- * time, as planned. One that was taken a moment ago stays, so that none is passed to and fro.
+ * For evenness: gives idle connections that were used in the sample, and such as were not lately,
+ * as planned.  One that was taken a moment ago stays, so that none is passed to and fro.  Returns
+ * how many it gave.
  */
-void conn_give_some(struct engine *engine, const struct balance_plan *plan);
+uint64_t conn_give_some(struct engine *engine, const struct balance_plan *plan,
+			const struct conn_sample *sample);
 
 /*
  * What a record says of a connection, and of its request in progress: then also the pieces of its
@@ -44,8 +53,9 @@ int conn_describe_request(const struct conn *conn, const struct request *request
 /*
  * Takes one message with connections, of which at most `room` stay; the others are lost.  1; 0:
  * there is none; -1: only newer programs understand it, so that it was put back, and the worker
- * must take no more.
+ * must take no more.  What it took is added to `taken`, with the requests a second as far as they
+ * are known.
  */
-int conn_take(struct engine *engine, uint64_t room);
+int conn_take(struct engine *engine, uint64_t room, struct balance_load *taken);
 
 #endif

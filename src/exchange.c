@@ -166,13 +166,16 @@ int exchange_receive(int take, struct exchange_batch *batch)
 	return 1;
 }
 
-unsigned exchange_peek(int take)
+unsigned exchange_peek(int take, uint64_t *rate)
 {
-	struct header header;
+	struct {
+		struct header header;
+		struct exchange_record record;
+	} start = {.record = {.rate = 0}};
+	ssize_t got = recv(take, &start, sizeof start, MSG_PEEK | MSG_DONTWAIT);
 
-	if (recv(take, &header, sizeof header, MSG_PEEK | MSG_DONTWAIT) < (ssize_t)sizeof header)
-		return 0;
-	return header.fd_count;
+	*rate = start.record.rate;
+	return got < (ssize_t)sizeof start.header ? 0 : start.header.fd_count;
 }
 
 static bool is_family(uint16_t family)

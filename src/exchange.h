@@ -56,7 +56,7 @@ struct exchange_record {
 	uint8_t closing, linger; /* 1: after the output */
 	uint8_t in_memfd; /* 1: the payload is in a memfd, the descriptor behind the socket */
 	uint8_t replayed; /* 1: the request was pending on a worker that died, and is run again */
-	uint8_t reserved[2];
+	uint16_t rate; /* requests a second when it was given for evenness; 0: unknown */
 };
 
 struct exchange_batch {
@@ -97,9 +97,11 @@ void exchange_drop(struct exchange_batch *batch, bool sockets);
  * (EAGAIN: nothing there). */
 int exchange_receive(int take, struct exchange_batch *batch);
 
-/* How many descriptors the next batch brings.  It stays where it is, and another process may take
- * it.  0: there is none. */
-unsigned exchange_peek(int take);
+/*
+ * How many descriptors the next batch brings, and the rate of its first connection.  It stays where
+ * it is, and another process may take it.  0: there is none.
+ */
+unsigned exchange_peek(int take, uint64_t *rate);
 
 /*
  * Whether a received batch is of a newer version than this program knows.  Then who gave it has

@@ -14,6 +14,7 @@
 #include "acceptor.h"
 #include "access_log.h"
 #include "admin.h"
+#include "balance.h"
 #include "balancer.h"
 #include "conn.h"
 #include "conn_move.h"
@@ -202,8 +203,9 @@ static void on_look_again(struct ev_loop *loop, ev_timer *timer, int events)
 static bool has_room(struct worker *worker)
 {
 	const struct engine *engine = &worker->engine;
-	uint64_t room = acceptor_room(worker->acceptor);
-	bool enough = room >= FDPASS_MAX || room >= exchange_peek(engine->args->exchange.take);
+	uint64_t room = acceptor_room(worker->acceptor), rate;
+	bool enough =
+		room >= FDPASS_MAX || room >= exchange_peek(engine->args->exchange.take, &rate);
 
 	if (enough)
 		worker->no_room_ns = 0;
@@ -216,13 +218,16 @@ static void on_exchange(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct worker *worker = io->data;
 	double pause = has_room(worker) ? 0 : NO_ROOM;
+	struct balance_load taken = {0, 0};
 
 	(void)events;
 	if (pause == 0 && worker->balancer)
 		pause = balancer_hold_off(worker->balancer);
 	if (pause == 0) {
-		if (conn_take(&worker->engine, acceptor_room(worker->acceptor)) < 0)
+		if (conn_take(&worker->engine, acceptor_room(worker->acceptor), &taken) < 0)
 			ev_io_stop(loop, io);
+		if (worker->balancer)
+			balancer_took(worker->balancer, &taken);
 		return;
 	}
 	ev_io_stop(loop, io);

@@ -5,155 +5,234 @@
 #include <CUnit/CUnit.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "balance.h"
 
 extern CU_TestInfo balance_tests[];
 
-enum { WORKERS_MAX = 16, ROUNDS_MAX = 40 };
-
 static const struct {
-	struct balance_load own, total;
-	unsigned workers;
-	uint64_t used;
-	uint64_t give_busy, give_idle;
+	struct balance_view view;
+	bool seen_before;
+	uint64_t requests, idle;
 } plans[] = {
-	{{0, 0}, {0, 0}, 0, 0, 0, 0},
-	{{1000, 100}, {1000, 100}, 1, 100, 0, 0},     /* nobody else is there */
-	{{500, 100}, {1000, 200}, 2, 100, 0, 0},      /* even */
-	{{510, 100}, {1000, 200}, 2, 100, 0, 0},      /* even enough */
-	{{0, 100}, {1000, 200}, 2, 0, 0, 0},          /* below the mean of requests, at that of connections */
-	{{1000, 64}, {1000, 64}, 2, 64, 24, 0},       /* all on one: 3/4 of half of them */
-	{{1000, 64}, {1000, 64}, 4, 64, 36, 0},
-	{{0, 5000}, {0, 5000}, 2, 0, 0, 1875},        /* idle ones */
-	{{0, 2}, {0, 2}, 2, 0, 0, 0},                 /* one above the mean is as even as can be */
-	{{10, 2}, {10, 2}, 2, 2, 0, 0},               /* too few requests to tell by */
-	{{900, 10}, {1000, 200}, 2, 1, 0, 0},         /* one client asks for all: it would only wander */
+	{{{0, 0}, {0, 0}, 0, 0}, false, 0, 0},
+	{{{1000, 100}, {1000, 100}, 0, 1}, false, 0, 0},    /* nobody else is there */
+	{{{1000, 100}, {2000, 200}, 1000, 2}, true, 0, 0},  /* even */
+	{{{1040, 100}, {2000, 200}, 960, 2}, true, 0, 0},   /* even enough */
+	{{{1060, 100}, {2000, 200}, 940, 2}, true, 45, 0},
+	{{{1060, 100}, {2000, 200}, 940, 2}, false, 0, 0},  /* may be chance */
+	{{{10600, 100}, {20000, 200}, 9400, 2}, false, 450, 0},
+	{{{0, 100}, {2000, 200}, 0, 2}, true, 0, 0},        /* below the mean */
+	{{{1000, 64}, {1000, 64}, 0, 2}, false, 375, 24},   /* all on one: 3/4 of half of them */
+	{{{1000, 64}, {1000, 64}, 0, 4}, false, 562, 36},
+	{{{0, 5000}, {0, 5000}, 0, 2}, false, 0, 1875},     /* idle ones */
+	{{{0, 2}, {0, 2}, 0, 2}, false, 0, 0},              /* as even as can be */
+	{{{2, 1}, {2, 2}, 0, 2}, false, 0, 0},              /* too few requests to tell by */
+	{{{1030, 10}, {4000, 40}, 700, 4}, false, 22, 0},   /* another one wants a lot */
 };
 
 static void test_plans(void)
 {
 	for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
-		struct balance_plan plan = balance_plan(plans[i].own, plans[i].total,
-							plans[i].workers, plans[i].used);
+		struct balance_plan plan = balance_plan(&plans[i].view, plans[i].seen_before);
 
-		if (plan.busy != plans[i].give_busy || plan.idle != plans[i].give_idle)
-			printf("\nplan %zu: %llu busy, %llu idle\n", i,
-			       (unsigned long long)plan.busy, (unsigned long long)plan.idle);
-		CU_ASSERT_EQUAL(plan.busy, plans[i].give_busy);
-		CU_ASSERT_EQUAL(plan.idle, plans[i].give_idle);
+		if (plan.requests != plans[i].requests || plan.idle != plans[i].idle)
+			printf("\nplan %zu: %llu requests, %llu idle\n", i,
+			       (unsigned long long)plan.requests, (unsigned long long)plan.idle);
+		CU_ASSERT_EQUAL(plan.requests, plans[i].requests);
+		CU_ASSERT_EQUAL(plan.idle, plans[i].idle);
 	}
 }
 
-/* Workers in the simulation: connections that ask at the same rate, and others that never do. */
-struct crowd {
-	unsigned workers;
-	uint64_t busy[WORKERS_MAX], idle[WORKERS_MAX];
-	uint64_t moved;
+static const struct {
+	struct balance_view view;
+	uint64_t requests, connections;
+} rooms[] = {
+	{{{0, 0}, {0, 0}, 0, 1}, UINT64_MAX, UINT64_MAX}, /* nobody else would take */
+	{{{0, 0}, {0, 0}, 0, 4}, UINT64_MAX, 1},          /* nobody asks */
+	{{{0, 0}, {4000, 400}, 0, 4}, 1000, 101},
+	{{{1000, 100}, {4000, 400}, 0, 4}, 0, 1},
+	{{{2000, 200}, {4000, 400}, 0, 4}, 0, 0},
 };
 
-static struct balance_load load_of(const struct crowd *crowd, unsigned i, uint64_t rate)
+static void test_rooms(void)
 {
-	return (struct balance_load){crowd->busy[i] * rate, crowd->busy[i] + crowd->idle[i]};
+	for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+		struct balance_load room = balance_room(&rooms[i].view);
+
+		CU_ASSERT_EQUAL(room.requests, rooms[i].requests);
+		CU_ASSERT_EQUAL(room.connections, rooms[i].connections);
+	}
 }
 
-static struct balance_load total_of(const struct crowd *crowd, uint64_t rate)
+static void test_told(void)
 {
-	struct balance_load total = {0, 0};
-
-	for (unsigned i = 0; i < crowd->workers; i++) {
-		total.requests += load_of(crowd, i, rate).requests;
-		total.connections += load_of(crowd, i, rate).connections;
-	}
-	return total;
-}
-
-/* In messages, each of which goes to one of the takers. */
-static void hand_out(uint64_t n, uint64_t at_once, uint64_t *connections, const unsigned *takers,
-		     unsigned count)
-{
-	while (n > 0) {
-		uint64_t step = n < at_once ? n : at_once;
-
-		connections[takers[(unsigned)rand() % count]] += step;
-		n -= step;
-	}
+	CU_ASSERT_FALSE(balance_is_told(&(struct balance_view){.total = {100, 9}, .workers = 4}));
+	CU_ASSERT(balance_is_told(&(struct balance_view){.total = {100000, 9}, .workers = 4}));
 }
 
 /*
- * All look at the same figures and give at the same time; what was given goes to whoever is not over, or to any where
- * that is nobody.
+ * Workers in the simulation.  A connection is its requests in one round; 0: it is idle.  What a
+ * worker gives goes, a message at a time, to whoever has most room.
  */
-static void play_round(struct crowd *crowd, uint64_t rate)
+enum { WORKERS_MAX = 16, CONNS_MAX = 8000, ROUNDS_MAX = 40 };
+
+struct crowd {
+	unsigned workers;
+	unsigned count[WORKERS_MAX];
+	uint16_t rate[WORKERS_MAX][CONNS_MAX];
+	uint64_t moved;
+};
+
+static struct crowd crowd;
+
+static void reset(unsigned workers)
 {
-	struct balance_load total = total_of(crowd, rate);
-	struct balance_plan given[WORKERS_MAX];
-	unsigned takers[WORKERS_MAX], count = 0;
+	crowd.workers = workers;
+	crowd.moved = 0;
+	memset(crowd.count, 0, sizeof crowd.count);
+}
 
-	for (unsigned i = 0; i < crowd->workers; i++) {
-		struct balance_load own = load_of(crowd, i, rate);
+static void add(unsigned worker, unsigned count, uint16_t rate)
+{
+	while (count-- > 0)
+		crowd.rate[worker][crowd.count[worker]++] = rate;
+}
 
-		given[i] = balance_plan(own, total, crowd->workers, crowd->busy[i]);
-		CU_ASSERT(given[i].busy <= crowd->busy[i] && given[i].idle <= crowd->idle[i]);
-		crowd->busy[i] -= given[i].busy;
-		crowd->idle[i] -= given[i].idle;
-		crowd->moved += given[i].busy + given[i].idle;
-		if (!balance_is_over(own, total, crowd->workers))
-			takers[count++] = i;
+static struct balance_load load_of(unsigned worker)
+{
+	struct balance_load load = {0, crowd.count[worker]};
+
+	for (unsigned i = 0; i < crowd.count[worker]; i++)
+		load.requests += crowd.rate[worker][i];
+	return load;
+}
+
+static struct balance_view view_of(unsigned worker)
+{
+	struct balance_view view = {.own = load_of(worker),
+				    .least_requests = UINT64_MAX,
+				    .workers = crowd.workers};
+
+	for (unsigned i = 0; i < crowd.workers; i++) {
+		struct balance_load load = load_of(i);
+
+		view.total.requests += load.requests;
+		view.total.connections += load.connections;
+		if (load.requests < view.least_requests)
+			view.least_requests = load.requests;
 	}
-	for (; count < 1; count++)
-		takers[count] = (unsigned)rand() % crowd->workers;
-	for (unsigned i = 0; i < crowd->workers; i++) {
-		hand_out(given[i].busy, given[i].busy_at_once, crowd->busy, takers, count);
-		hand_out(given[i].idle, given[i].idle_at_once, crowd->idle, takers, count);
+	return view;
+}
+
+static unsigned neediest(const struct balance_load *room, unsigned giver, bool for_requests)
+{
+	unsigned best = giver == 0 ? 1 : 0;
+
+	for (unsigned i = 0; i < crowd.workers; i++)
+		if (i != giver && (for_requests ? room[i].requests > room[best].requests
+						: room[i].connections > room[best].connections))
+			best = i;
+	return best;
+}
+
+static uint64_t less(uint64_t from, uint64_t n)
+{
+	return from > n ? from - n : 0;
+}
+
+static void move(unsigned from, unsigned index, unsigned to, struct balance_load *room)
+{
+	uint16_t rate = crowd.rate[from][index];
+
+	room[to].requests = less(room[to].requests, rate);
+	room[to].connections = less(room[to].connections, 1);
+	crowd.rate[from][index] = crowd.rate[from][--crowd.count[from]];
+	add(to, 1, rate);
+	crowd.moved++;
+}
+
+static void give(unsigned giver, const struct balance_plan *plan, struct balance_load *room)
+{
+	uint64_t left = plan->requests, spare = left / 3, idle = plan->idle;
+
+	for (unsigned i = crowd.count[giver]; i-- > 0 && left > 0;) {
+		uint16_t rate = crowd.rate[giver][i];
+
+		if (rate == 0 || rate > left + spare)
+			continue;
+		left = less(left, rate);
+		idle = less(idle, 1);
+		move(giver, i, neediest(room, giver, true), room);
 	}
+	for (unsigned i = crowd.count[giver]; i-- > 0 && idle > 0;)
+		if (crowd.rate[giver][i] == 0) {
+			move(giver, i, neediest(room, giver, false), room);
+			idle--;
+		}
+}
+
+/* All look at the same figures, and give at the same time. */
+static void play_round(void)
+{
+	struct balance_plan plan[WORKERS_MAX];
+	struct balance_load room[WORKERS_MAX];
+
+	for (unsigned i = 0; i < crowd.workers; i++) {
+		struct balance_view view = view_of(i);
+
+		plan[i] = balance_plan(&view, true);
+		room[i] = balance_room(&view);
+	}
+	for (unsigned i = 0; i < crowd.workers; i++)
+		give(i, &plan[i], room);
 }
 
 /* Within a tenth of the mean, or as near as whole connections come. */
-static bool is_even(const struct crowd *crowd)
+static bool is_even(uint64_t largest)
 {
-	uint64_t sum = 0, most = 0;
+	struct balance_view view = view_of(0);
+	uint64_t mean = view.total.requests / crowd.workers, most = 0;
 
-	for (unsigned i = 0; i < crowd->workers; i++) {
-		sum += crowd->busy[i];
-		most = crowd->busy[i] > most ? crowd->busy[i] : most;
+	for (unsigned i = 0; i < crowd.workers; i++) {
+		struct balance_load load = load_of(i);
+
+		most = load.requests > most ? load.requests : most;
 	}
-	return most * crowd->workers * 10 <= sum * 11 || most * crowd->workers <= sum + crowd->workers;
+	return most <= mean + mean / 10 || most <= mean + largest;
 }
 
-static void play_rounds(struct crowd *crowd, unsigned rounds)
+static void play_rounds(unsigned rounds)
 {
 	while (rounds-- > 0)
-		play_round(crowd, 50);
+		play_round();
 }
 
 /* How many rounds it takes; then it must stay so, and come to rest. */
-static unsigned converge(struct crowd *crowd)
+static unsigned converge(uint64_t largest)
 {
 	unsigned rounds = 0;
 	uint64_t moved;
 
-	for (; !is_even(crowd) && rounds < ROUNDS_MAX; rounds++)
-		play_round(crowd, 50);
-	play_rounds(crowd, 30);
-	CU_ASSERT(is_even(crowd));
-	moved = crowd->moved;
-	play_rounds(crowd, 20);
-	CU_ASSERT(is_even(crowd));
-	CU_ASSERT(crowd->moved - moved <= total_of(crowd, 50).connections / 20);
+	for (; !is_even(largest) && rounds < ROUNDS_MAX; rounds++)
+		play_round();
+	play_rounds(20);
+	CU_ASSERT(is_even(largest));
+	moved = crowd.moved;
+	play_rounds(20);
+	CU_ASSERT(is_even(largest));
+	CU_ASSERT_EQUAL(crowd.moved, moved);
 	return rounds;
 }
 
 static void test_all_on_one(void)
 {
-	srand(1);
 	for (unsigned workers = 2; workers <= WORKERS_MAX; workers++) {
-		struct crowd crowd = {.workers = workers, .busy = {960}, .idle = {5000}};
-		unsigned rounds = converge(&crowd);
-
-		if (rounds > 8)
-			printf("\n%u workers: %u rounds\n", workers, rounds);
-		CU_ASSERT(rounds <= 8);
+		reset(workers);
+		add(0, 960, 50);
+		add(0, 5000, 0);
+		CU_ASSERT(converge(50) <= 4);
 		CU_ASSERT(crowd.moved <= 2 * 5960);
 	}
 }
@@ -162,48 +241,72 @@ static void test_uneven(void)
 {
 	srand(2);
 	for (unsigned workers = 2; workers <= WORKERS_MAX; workers++)
-		for (int trial = 0; trial < 20; trial++) {
-			struct crowd crowd = {.workers = workers};
-
+		for (int trial = 0; trial < 5; trial++) {
+			reset(workers);
 			for (unsigned i = 0; i < workers; i++) {
-				crowd.busy[i] = (uint64_t)rand() % 400;
-				crowd.idle[i] = (uint64_t)rand() % 1000;
+				add(i, (unsigned)rand() % 400, 50);
+				add(i, (unsigned)rand() % 1000, 0);
 			}
-			CU_ASSERT(converge(&crowd) <= 15);
+			CU_ASSERT(converge(50) <= 4);
 		}
+}
+
+/* Few clients ask all the time, most now and then. */
+static void test_unequal_rates(void)
+{
+	for (unsigned workers = 2; workers <= WORKERS_MAX; workers++) {
+		reset(workers);
+		add(0, 60, 2);
+		add(0, 12, 100);
+		add(0, 100, 0);
+		CU_ASSERT(converge(100) <= 5);
+	}
+}
+
+/* One client asks for nearly all: it would only wander. */
+static void test_one_large_client(void)
+{
+	reset(4);
+	add(0, 1, 5000);
+	for (unsigned i = 0; i < 4; i++)
+		add(i, 50, 2);
+	play_rounds(ROUNDS_MAX);
+	CU_ASSERT_EQUAL(crowd.rate[0][0], 5000);
+	CU_ASSERT(crowd.moved <= 50);
 }
 
 /* A worker more, a worker fewer. */
 static void test_one_is_empty(void)
 {
 	for (unsigned workers = 2; workers <= WORKERS_MAX; workers++) {
-		struct crowd crowd = {.workers = workers};
-
+		reset(workers);
 		for (unsigned i = 1; i < workers; i++)
-			crowd.busy[i] = 64;
-		CU_ASSERT(converge(&crowd) <= 8);
+			add(i, 64, 50);
+		CU_ASSERT(converge(50) <= 4);
 	}
 }
 
 static void test_even_ones_rest(void)
 {
 	for (unsigned workers = 2; workers <= WORKERS_MAX; workers++) {
-		struct crowd crowd = {.workers = workers};
-
+		reset(workers);
 		for (unsigned i = 0; i < workers; i++) {
-			crowd.busy[i] = 64 + i % 2;
-			crowd.idle[i] = 100 + i % 3;
+			add(i, 64 + i % 2, 50);
+			add(i, 100 + i % 3, 0);
 		}
-		for (int i = 0; i < 20; i++)
-			play_round(&crowd, 50);
+		play_rounds(20);
 		CU_ASSERT_EQUAL(crowd.moved, 0);
 	}
 }
 
 CU_TestInfo balance_tests[] = {
 	{"plans", test_plans},
+	{"rooms", test_rooms},
+	{"enough requests to tell by", test_told},
 	{"all on one", test_all_on_one},
 	{"uneven", test_uneven},
+	{"unequal rates", test_unequal_rates},
+	{"one large client", test_one_large_client},
 	{"one is empty", test_one_is_empty},
 	{"even ones rest", test_even_ones_rest},
 	CU_TEST_INFO_NULL,
