@@ -64,12 +64,34 @@ def crash_worker(server, folder):
     os.kill(descendants(server.process.pid)[-1], signal.SIGSEGV)
 
 
-# nginx upgrades only when it has daemonized; what it does to connections then is what it does at a reload.
+def set_up_nginx_daemon(*arguments):
+    """nginx ignores USR2 unless it has daemonized."""
+    return [sys.executable, os.path.join(HERE, "adopt.py"), *set_up_nginx(*arguments, daemon="on")]
+
+
+def read_pid(path, other_than=None):
+    deadline = time.monotonic() + 5
+    while read_file(path).strip() in ("", str(other_than)):
+        if time.monotonic() > deadline:
+            raise Trouble(f"nginx wrote no {path}")
+        time.sleep(0.005)
+    return int(read_file(path))
+
+
+def upgrade_nginx(server, folder):
+    """As its manual says: USR2 starts the new binary beside the old one, QUIT ends that."""
+    path = os.path.join(folder, "nginx.pid")
+    old = read_pid(path)
+    os.kill(old, signal.SIGUSR2)
+    read_pid(path, other_than=old)
+    os.kill(old, signal.SIGQUIT)
+
+
 # HAProxy executes the binary on disk at each reload.
 SUBJECTS = (
-    (WHITECAP, set_up_whitecap, reload_by(signal.SIGHUP), reload_by(signal.SIGUSR2)),
-    (NGINX, set_up_nginx, reload_by(signal.SIGHUP), None),
-    (HAPROXY, set_up_haproxy_master, reload_by(signal.SIGUSR2), reload_by(signal.SIGUSR2)),
+    (WHITECAP, set_up_whitecap, reload_by(signal.SIGHUP), set_up_whitecap, reload_by(signal.SIGUSR2)),
+    (NGINX, set_up_nginx, reload_by(signal.SIGHUP), set_up_nginx_daemon, upgrade_nginx),
+    (HAPROXY, set_up_haproxy_master, reload_by(signal.SIGUSR2), set_up_haproxy_master, reload_by(signal.SIGUSR2)),
 )
 
 
@@ -193,12 +215,11 @@ def moves_table(results):
 def measure_mobility(tools, quick=False):
     reloads = 2 if quick else RELOADS
     events, moves = {}, {}
-    for kind, set_up, reload, upgrade in SUBJECTS:
-        for event, act, times in (("%d reloads" % reloads, reload, reloads), ("1 upgrade", upgrade, 1),
-                                  ("1 crash", crash_worker, 1)):
-            if not act:
-                continue
-            result = measure_events(tools, set_up, act, times)
+    for kind, set_up, reload, set_up_upgrade, upgrade in SUBJECTS:
+        for event, set_up_it, act, times in (("%d reloads" % reloads, set_up, reload, reloads),
+                                             ("1 upgrade", set_up_upgrade, upgrade, 1),
+                                             ("1 crash", set_up, crash_worker, 1)):
+            result = measure_events(tools, set_up_it, act, times)
             result["seconds"] = (times + 3) * EVERY
             events[kind.name, event] = result
     print(events_table(events), flush=True)

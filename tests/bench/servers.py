@@ -6,6 +6,7 @@ answer, of `scenario.answer` octets, to the same request.
 """
 import json
 import os
+import shutil
 from typing import Callable, NamedTuple
 
 from processes import Trouble
@@ -104,13 +105,13 @@ def nginx_answer(scenario, folder):
     return f"root {folder}; try_files /answer =404;"
 
 
-def set_up_nginx(tools, scenario, folder, port, workers):
+def set_up_nginx(tools, scenario, folder, port, workers, daemon="off"):
     path = fill_template("nginx.conf", folder, {
-        "workers": workers, "files": tools.files, "connections": tools.connections, "port": port,
+        "daemon": daemon, "workers": workers, "files": tools.files, "connections": tools.connections, "port": port,
         "folder": folder, "answer": nginx_answer(scenario, folder),
         "header_buffer": "16k" if len(scenario.request) > 2048 else "2k",
     })
-    return ["nginx", "-c", path]
+    return [shutil.which("nginx"), "-c", path]  # by its path, which it executes to upgrade
 
 
 def set_up_haproxy(tools, scenario, folder, port, workers):
