@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/sockios.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -23,9 +24,10 @@
 #include "route.h"
 
 enum {
-	COPY_REST_MAX = 8192, /* part of a request that is copied out of the shared read buffer */
+	COPY_REST_MAX = REQUEST_READ_SIZE / 2, /* of a request, copied out of the shared read buffer */
 	ARENA_HELD_MAX = 262144, /* arena memory that unsent responses may refer to */
 	READ_MIN = 1024,         /* octets that a read has room for */
+	REQUESTS_AT_ONCE = 32,   /* of one connection; then the others have their turn */
 };
 
 static void conn_process(struct conn *conn, struct request *request);
@@ -309,6 +311,21 @@ static int hold_rest(struct conn *conn, struct request *request)
 	return hold(conn, request);
 }
 
+/* The shared buffer is free again, what is left of it is the connection's own.  False: closed. */
+static bool keep_rest(struct conn *conn, struct request *request)
+{
+	struct engine *engine = conn->io.data;
+	bool shared = conn->request != request;
+
+	if (hold_rest(conn, request) < 0) {
+		out_of_memory(conn);
+		return false;
+	}
+	if (shared && engine->current == request)
+		request_reset(request);
+	return true;
+}
+
 /* All that was read is answered and sent: the connection waits for more. */
 static void rest(struct conn *conn, struct request *request)
 {
@@ -329,14 +346,9 @@ static void rest(struct conn *conn, struct request *request)
 		timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
 	} else {
 		uint64_t since = request->received_ns;
-		bool shared = conn->request != request;
 
-		if (hold_rest(conn, request) < 0) {
-			out_of_memory(conn);
+		if (!keep_rest(conn, request))
 			return;
-		}
-		if (shared && engine->current == request)
-			request_reset(engine->current);
 		if (conn->state != CONN_READING)
 			timeout_start(&conn->timeout, &engine->request, since);
 		set_state(conn, CONN_READING);
@@ -383,12 +395,28 @@ static void send_continue(struct engine *engine, struct request *request)
 	output_copy(&engine->output, line, sizeof line - 1);
 }
 
+/*
+ * There is more than one connection may have at a time.  It goes on where it is as soon as the client
+ * has room for answers, after the others that have something to do.
+ */
+static void take_turns(struct conn *conn, struct request *request)
+{
+	struct engine *engine = conn->io.data;
+
+	if (conn->request != request && !keep_rest(conn, request))
+		return;
+	conn->request->unacknowledged = INT_MAX; /* not looked at before its timeout */
+	set_state(conn, CONN_SENDING);
+	timeout_start(&conn->timeout, &engine->send, engine->now_ns);
+	watch(conn, EV_WRITE);
+}
+
 /* The request at pos has been answered: on to the next one. */
 static void advance(struct engine *engine, struct request *request)
 {
 	request->pos += request->used;
 	request->used = 0;
-	request->received_ns = engine->now_ns;
+	request->received_ns = request->read_ns;
 	http_request_init(&request->http, &engine->limits);
 }
 
@@ -419,6 +447,7 @@ static bool process_one(struct conn *conn, struct request *request)
 static void conn_process(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
+	unsigned left = REQUESTS_AT_ONCE;
 
 	if (request->state == REQUEST_ANSWERED) {
 		respond(conn, request);
@@ -428,6 +457,11 @@ static void conn_process(struct conn *conn, struct request *request)
 		return;
 	}
 	while (request->pos < request->len && !conn->closing) {
+		if (left-- == 0) {
+			if (flush(conn, request))
+				take_turns(conn, request);
+			return;
+		}
 		if ((!output_has_room(&engine->output) || request->arena.used > ARENA_HELD_MAX) &&
 		    !flush(conn, request))
 			return;
@@ -509,8 +543,9 @@ static ssize_t read_more(struct conn *conn, struct request *request)
 		return 0;
 	}
 	engine_count(engine, COUNTER_bytes_in, (uint64_t)got);
+	request->read_ns = engine->now_ns;
 	if (request->len == request->pos)
-		request->received_ns = engine->now_ns;
+		request->received_ns = request->read_ns;
 	request->len += (size_t)got;
 	if (request->len == request->cap)
 		conn->linger =
@@ -541,6 +576,7 @@ static void on_pending_readable(struct conn *conn)
 		return;
 	}
 	engine_count(engine, COUNTER_bytes_in, (uint64_t)got);
+	request->read_ns = engine->now_ns;
 	request->len += (size_t)got;
 	if (got == 0 ||
 	    request->len == request->cap) /* the end: a client that shut its side still waits */
@@ -556,22 +592,8 @@ static void on_lingering(struct conn *conn)
 		conn_close(conn);
 }
 
-/* Part of the header is here: it waits for the rest, with the timeout that began when it was
- * accepted. */
-static void hold_proxy_header(struct conn *conn, struct request *request)
-{
-	struct engine *engine = conn->io.data;
-	bool shared = conn->request != request;
-
-	if (hold_rest(conn, request) < 0) {
-		out_of_memory(conn);
-		return;
-	}
-	if (shared)
-		request_reset(engine->current);
-}
-
-/* Nothing is answered before the header is whole: who does not send one is no client. */
+/* Nothing is answered before the header is whole: who does not send one is no client.  The timeout
+ * began when it was accepted. */
 static void on_proxy_header(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
@@ -583,7 +605,7 @@ static void on_proxy_header(struct conn *conn)
 		return;
 	progress = proxy_header_parse(request->buf, request->len, &header);
 	if (progress == PROXY_MORE) {
-		hold_proxy_header(conn, request);
+		keep_rest(conn, request);
 		return;
 	}
 	if (progress == PROXY_BAD) {
@@ -594,7 +616,7 @@ static void on_proxy_header(struct conn *conn)
 	if (header.has_peer)
 		conn->peer = header.peer;
 	request->pos = header.len;
-	request->received_ns = engine->now_ns;
+	request->received_ns = request->read_ns;
 	timeout_stop(&conn->timeout);
 	set_state(conn, CONN_IDLE);
 	conn_process(conn, request);

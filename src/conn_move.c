@@ -92,6 +92,8 @@ int conn_describe_request(const struct conn *conn, const struct request *request
 		payload[pieces++] = request->out[i];
 		record->output_len += (uint32_t)request->out[i].iov_len;
 	}
+	if (record->state == EXCHANGE_SENDING && record->output_len == 0) /* it waits for its turn */
+		record->state = EXCHANGE_READING;
 	return pieces;
 }
 
@@ -339,6 +341,7 @@ static struct request *restore(struct engine *engine, const struct exchange_item
 	if (!request)
 		return NULL;
 	request->received_ns = record->received_ns;
+	request->read_ns = engine->now_ns;
 	request->continued = record->continued;
 	request->replayed = record->replayed;
 	if (read_payload(item, request->buf, 0, record->input_len) < 0)

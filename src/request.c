@@ -203,6 +203,7 @@ int request_copy_rest(struct request *to, const struct request *from)
 	memcpy(to->buf, from->buf + from->pos, rest);
 	to->len = rest;
 	to->received_ns = from->received_ns;
+	to->read_ns = from->read_ns;
 	to->continued = from->continued;
 	to->replayed = from->replayed;
 	memcpy(&to->http, &from->http,

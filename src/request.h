@@ -60,6 +60,7 @@ struct request {
 	enum request_end ended;   /* how the generation before did */
 	const char *handler_name; /* of the last handler that saw it */
 	uint64_t received_ns;     /* first octet; 0: none yet */
+	uint64_t read_ns;         /* the octets that were read last: requests behind this one came by then */
 	uint64_t deadline_ns;     /* 0: none */
 	uint64_t handled_ns;      /* when the handler was called, as of the loop's turn */
 	uint64_t handled_ticks;   /* the same, in ticks_now() */

@@ -252,6 +252,17 @@ static int do_count(struct wc_request *req, struct kit *kit)
 	return do_ok(req, kit);
 }
 
+/* How many requests this process has handled by now. */
+static int do_sequence(struct wc_request *req, struct kit *kit)
+{
+	static unsigned long number;
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%lu", ++number);
+
+	(void)kit;
+	return wc_reply_copy(req, 200, text, (size_t)n);
+}
+
 static int do_log(struct wc_request *req, struct kit *kit)
 {
 	wc_log(kit->worker, WC_LOG_WARN, "%s", text_option(kit, "text"));
@@ -397,6 +408,7 @@ static const struct action {
 	{"copy", do_copy},
 	{"times", do_times},
 	{"count", do_count},
+	{"sequence", do_sequence},
 	{"log", do_log},
 	{"crash", do_crash},
 	{"exit", do_exit},
