@@ -206,16 +206,6 @@ static json_t *get_value(json_t *object, const char *path, bool *is_in_group)
 	return json_object_get(object, path);
 }
 
-/* The dump has every key: those that say what holds anyway are not worth a warning. */
-static bool is_default(const struct config_key *key, const json_t *given)
-{
-	json_t *def = key->def ? config_value_of_text(key->def) : json_null();
-	bool same = json_equal(given, def);
-
-	json_decref(def);
-	return same;
-}
-
 static void load_key(const struct load *load, const struct config_key *key, json_t *object,
 		     const char *prefix, void *out)
 {
@@ -231,8 +221,6 @@ static void load_key(const struct load *load, const struct config_key *key, json
 		load_list(load, key, path, value, out);
 	else if (value ? !config_value_read(key, value, (char *)out + key->offset) : is_in_group)
 		report_value(load, path, key, value);
-	else if (key->later && given && !json_is_null(given) && !is_default(key, given))
-		report(load, WARNING, path, "set, but has no effect yet in this version");
 	json_decref(value);
 }
 
@@ -309,6 +297,21 @@ static void check_addresses(const struct load *load, const struct config *config
 	}
 }
 
+static void check_clocks(const struct load *load, const struct config *config)
+{
+	char path[64];
+
+	for (size_t i = 0; i < config->listen_count; i++) {
+		const struct config_listen *listen = &config->listens[i];
+
+		if (listen->arrival_clock != CONFIG_ARRIVAL_KERNEL || !listen->address ||
+		    strncmp(listen->address, "unix:", 5) != 0)
+			continue;
+		snprintf(path, sizeof path, "listen[%zu].arrival_clock", i);
+		report(load, WARNING, path, "set, but has no effect on a unix socket");
+	}
+}
+
 /* NULL stands for all methods. */
 static bool have_common_method(char *const *a, char *const *b)
 {
@@ -355,6 +358,7 @@ struct config *config_load(const char *path, char *const *overrides, struct err 
 	load_table(&load, &config_table_root, root, "", config);
 	check_sizes(&load, config);
 	check_addresses(&load, config);
+	check_clocks(&load, config);
 	check_routes(&load, config);
 	if (err->count > mistakes)
 		goto fail;

@@ -57,7 +57,7 @@ struct config_route {
 struct config {
 #define CONFIG_KEY(field, type, ...) CONFIG_FIELD_##type(field)
 #include "config_keys.def"
-	struct err warnings; /* keys that were set and have no effect yet */
+	struct err warnings; /* keys that were set and have no effect */
 };
 
 /*

@@ -9,7 +9,6 @@
 #include "config_table.h"
 #include "config_value.h"
 
-static const char *const later = "Has no effect yet.";
 
 /* The schema. */
 
@@ -149,9 +148,7 @@ static json_t *key_schema(const struct config_key *key)
 		schema = json_pack("{s:[{s:s}, o]}", "anyOf", "const", key->zero, schema);
 	if (key->nullable)
 		schema = json_pack("{s:[{s:s}, o]}", "anyOf", "type", "null", schema);
-	described = json_pack("{s:o}", "description",
-			      json_sprintf("%s%s%s", key->doc, key->later ? "  " : "",
-					   key->later ? later : ""));
+	described = json_pack("{s:s}", "description", key->doc);
 	json_object_update(described, schema);
 	json_decref(schema);
 	if (key->def)
@@ -265,8 +262,6 @@ static void write_key(const struct config_key *key, const char *prefix, FILE *ou
 	fprintf(out, ".It Cm %s%s\n", prefix, key->path);
 	write_text(key->doc, out);
 	write_takes(key, out);
-	if (key->later)
-		fprintf(out, "%s\n", later);
 	if (!key->def)
 		fputs("Required.\n", out);
 	else if (strcmp(key->def, "null") != 0)

@@ -13,7 +13,6 @@
 #define HANDLER_DIR "/usr/local/lib/whitecap"
 #endif
 
-#define LATER .later = true
 #define NULLABLE .nullable = true
 #define OPTIONAL .optional = true
 #define KEY(struct_type, field, type_name, path_text, ...) \

@@ -42,7 +42,7 @@ struct config_key {
 	const struct config_table *table; /* of the entries of a list */
 	size_t count_offset;              /* of the number of entries */
 	const char *plain;                /* key of an entry that is given as a mere text */
-	bool later, nullable, optional;
+	bool nullable, optional;
 };
 
 struct config_table {

@@ -22,6 +22,7 @@
 #include "request.h"
 #include "respond.h"
 #include "route.h"
+#include "stamped.h"
 
 enum {
 	COPY_REST_MAX = REQUEST_READ_SIZE / 2, /* of a request, copied out of the shared read buffer */
@@ -521,6 +522,29 @@ static int reserve(struct request *request)
 	return request_reserve(request, (size_t)missing);
 }
 
+static ssize_t receive_stamped(struct conn *conn, struct request *request)
+{
+	struct engine *engine = conn->io.data;
+	size_t room = request->cap - request->len;
+	ssize_t got = stamped_receive(engine, conn->io.fd, request->buf + request->len, room,
+				      conn->drained_ns, &request->read_ns);
+
+	if (got > 0 && (size_t)got < room)
+		conn->drained_ns = engine->now_ns;
+	return got;
+}
+
+/* As recv(), behind len. */
+static ssize_t receive(struct conn *conn, struct request *request)
+{
+	struct engine *engine = conn->io.data;
+
+	if (conn->stamped)
+		return receive_stamped(conn, request);
+	request->read_ns = engine->now_ns;
+	return recv(conn->io.fd, request->buf + request->len, request->cap - request->len, 0);
+}
+
 /* What the client has sent is behind len.  0, or below: there is none, or the connection is closed.
  */
 static ssize_t read_more(struct conn *conn, struct request *request)
@@ -532,7 +556,7 @@ static ssize_t read_more(struct conn *conn, struct request *request)
 		out_of_memory(conn);
 		return -1;
 	}
-	got = recv(conn->io.fd, request->buf + request->len, request->cap - request->len, 0);
+	got = receive(conn, request);
 	if (got < 0) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
 			conn_close(conn);
@@ -543,7 +567,6 @@ static ssize_t read_more(struct conn *conn, struct request *request)
 		return 0;
 	}
 	engine_count(engine, COUNTER_bytes_in, (uint64_t)got);
-	request->read_ns = engine->now_ns;
 	if (request->len == request->pos)
 		request->received_ns = request->read_ns;
 	request->len += (size_t)got;
@@ -567,8 +590,7 @@ static void on_pending_readable(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
 	struct request *request = conn->request;
-	ssize_t got =
-		recv(conn->io.fd, request->buf + request->len, request->cap - request->len, 0);
+	ssize_t got = receive(conn, request);
 
 	if (got < 0) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
@@ -576,7 +598,6 @@ static void on_pending_readable(struct conn *conn)
 		return;
 	}
 	engine_count(engine, COUNTER_bytes_in, (uint64_t)got);
-	request->read_ns = engine->now_ns;
 	request->len += (size_t)got;
 	if (got == 0 ||
 	    request->len == request->cap) /* the end: a client that shut its side still waits */
@@ -648,6 +669,14 @@ static void conn_init(struct conn *conn, struct engine *engine, int fd)
 	conn->io.data = engine;
 }
 
+void conn_choose_clock(struct conn *conn)
+{
+	struct engine *engine = conn->io.data;
+
+	conn->stamped = engine->config->listens[conn->listener].arrival_clock ==
+				CONFIG_ARRIVAL_KERNEL && conn->peer.family != AF_UNIX;
+}
+
 int conn_open(struct engine *engine, int fd, const struct peer *peer, unsigned listener)
 {
 	struct conn *conn = conn_slab_get();
@@ -660,6 +689,7 @@ int conn_open(struct engine *engine, int fd, const struct peer *peer, unsigned l
 	conn->peer = *peer;
 	conn->listener = (uint16_t)listener;
 	conn->taken_ns = engine->now_ns;
+	conn_choose_clock(conn);
 	watch(conn, EV_READ);
 	if (engine->config->listens[listener].proxy_protocol) {
 		set_state(conn, CONN_PROXIED);

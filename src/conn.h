@@ -37,9 +37,11 @@ struct conn {
 	bool closing;            /* after the output that is due */
 	bool linger;             /* then wait for the client to close its side */
 	bool unlisted;           /* its listener is no more: closed after its request */
+	bool stamped;            /* arrival_clock "kernel" */
 	uint16_t moves;          /* how often it was taken over */
 	uint16_t sample, mark;   /* the sample it was marked in, and `served` as of then */
 	uint64_t taken_ns;       /* the last time, or when it was accepted */
+	uint64_t drained_ns;     /* stamped: nothing was left to read; 0: not known */
 	struct peer peer;
 };
 
@@ -64,6 +66,9 @@ void conn_forget(struct conn *conn);
 /* A connection that comes from another process, counted.  Its fields are the caller's to set. NULL:
  * no memory. */
 struct conn *conn_take_over(struct engine *engine, int fd);
+
+/* Whether its requests count as received when the kernel got them; its peer and listener are set. */
+void conn_choose_clock(struct conn *conn);
 
 /* Puts it into the middle of `request`, unless that is NULL.  It can be given away again from now
  * on. */

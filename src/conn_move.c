@@ -391,6 +391,7 @@ static bool adopt(struct engine *engine, const struct exchange_item *item,
 	conn->taken_ns = engine->now_ns;
 	conn->closing = record->closing;
 	conn->linger = record->linger;
+	conn_choose_clock(conn);
 	conn_adopt(conn, request);
 	taken[(*count)++] = conn;
 	return true;

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "arrival.h"
 #include "child.h"
 #include "forwarded.h"
 #include "http_date.h"
@@ -64,6 +65,8 @@ struct engine {
 	bool allocating;  /* memory for a request, so that what is at hand is whole in itself */
 	struct output output;
 	struct latency latency;
+	struct arrival arrival;
+	uint64_t arrival_looked_ns; /* the turn in which the clocks were compared */
 
 	struct timeout_list keepalive, request, send, linger, drain_linger;
 	enum engine_mode mode;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "notify.h"
+#include "stamped.h"
 
 #define STORED_PUBLIC "whitecap-listen-"
 #define STORED_ADMIN "whitecap-admin-"
@@ -147,12 +148,19 @@ static struct listener *find_kept(const struct request *r)
 	return NULL;
 }
 
-static int set_options(int fd, int family)
+static bool is_kernel(const struct config_listen *config)
+{
+	return config->arrival_clock == CONFIG_ARRIVAL_KERNEL;
+}
+
+static int set_options(int fd, int family, bool kernel_clock)
 {
 	int on = 1;
 
 	if (family == AF_UNIX)
 		return 0;
+	if (kernel_clock && stamped_enable(fd, true) != 0)
+		return -1;
 	/* Refused where the socket is bound already, as one that was passed is. */
 	if (family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
@@ -314,7 +322,7 @@ static enum listener_result open_bound(struct listener *l, const struct request 
 		return LISTENER_CANNOT_BIND;
 	l->where = r->address;
 	l->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (l->fd < 0 || set_options(l->fd, family) != 0)
+	if (l->fd < 0 || set_options(l->fd, family, is_kernel(config)) != 0)
 		return complain_errno(r, "cannot make a socket");
 	if (bind_listener(l, config) != 0)
 		return complain_errno(r, "cannot bind");
@@ -375,7 +383,7 @@ static enum listener_result open_passed(struct listener *l, const struct request
 				"expected a listening stream socket (Accept=no)");
 	flags = fcntl(l->fd, F_GETFL);
 	if (flags < 0 || fcntl(l->fd, F_SETFL, flags | O_NONBLOCK) != 0 || find_bound(l) != 0 ||
-	    set_options(l->fd, l->where.sa.ss_family) != 0)
+	    set_options(l->fd, l->where.sa.ss_family, is_kernel(&r->listens[r->index])) != 0)
 		return complain_errno(r, "cannot set up the socket that was passed");
 	return LISTENER_OK;
 }
@@ -643,6 +651,8 @@ int listener_set_apply(struct listener_set *set, const struct config_listen *lis
 		const struct listener *l = set->listeners[i];
 
 		if (listen(l->fd, (int)listens[i].backlog) != 0)
+			error = errno;
+		if (l->where.kind == ADDRESS_INET && stamped_enable(l->fd, is_kernel(&listens[i])) != 0)
 			error = errno;
 		if (l->where.kind == ADDRESS_UNIX && !l->passed &&
 		    is_file_of(l, unix_path(&l->where)) &&

@@ -73,7 +73,7 @@ void listener_pool_keep(struct listener_pool *pool);
 /*
  * Opens all or nothing; on failure *set is empty, *err has a message for each mistake, beginning
  * with its key ("listen[1].address"), and everything is as it was.  Sockets that another set has
- * too keep its mode and backlog until listener_set_apply().
+ * too keep its mode, backlog and clock until listener_set_apply().
  */
 enum listener_result listener_set_open(struct listener_set *set, struct listener_pool *pool,
 				       const struct config_listen *listens, size_t count,
@@ -84,7 +84,7 @@ enum listener_result listener_set_open_admin(struct listener_set *set, struct li
 					     const struct config_listen *listen, struct err *err);
 
 /*
- * Gives kept sockets the backlog and mode of this configuration: once its generation serves.
+ * Gives kept sockets the backlog, mode and clock of this configuration: once its generation serves.
  * -1 with errno when one could not be changed; the others are.
  */
 int listener_set_apply(struct listener_set *set, const struct config_listen *listens);

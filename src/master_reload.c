@@ -149,7 +149,7 @@ static bool is_kept(const struct generation *old, const struct listener *listene
 static void apply_listeners(const struct generation *old, struct generation *new)
 {
 	if (listener_set_apply(&new->listeners, new->config->listens) < 0)
-		log_warn("backlog or mode of a listener cannot be changed: %s", strerror(errno));
+		log_warn("backlog, mode or clock of a listener cannot be changed: %s", strerror(errno));
 	for (size_t i = 0; i < new->listeners.count; i++)
 		if (!is_kept(old, new->listeners.listeners[i]))
 			log_info("listening on %s", new->listeners.listeners[i]->bound);

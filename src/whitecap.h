@@ -117,7 +117,10 @@ WC_EXPORT bool wc_get_header_at(struct wc_request *req, size_t index, struct wc_
  */
 WC_EXPORT const char *wc_peer(struct wc_request *req);
 
-/* When the request's first octet was read: CLOCK_MONOTONIC, in ns. */
+/*
+ * When the request was received: CLOCK_MONOTONIC, in ns.  That is when the first octets of it were
+ * read, or with arrival_clock "kernel" when the last segment of these came.
+ */
 WC_EXPORT uint64_t wc_received(struct wc_request *req);
 
 /*

@@ -28,6 +28,7 @@
 #include "recycler.h"
 #include "request.h"
 #include "route.h"
+#include "stamped.h"
 
 #define LOOK_AGAIN 0.001           /* seconds until a full exchange is tried again */
 #define NO_ROOM 0.1                /* seconds until there may be free descriptors */
@@ -408,6 +409,7 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 		return -1;
 	engine->now_ns = engine_clock();
 	latency_init(&engine->latency, &args->scoreboard->latency[args->slot], engine->now_ns);
+	stamped_init(engine);
 	http_request_setup(&engine->limits);
 	grow_lists(engine->loop);
 	lists_init(engine);

@@ -49,11 +49,11 @@ def config_for(name):
     return config
 
 
-def check_calls(name, count=200):
+def check_calls(name, count=200, **more):
     needs_plain()
     needs_bidder(name)
     data = REQUESTS[name]()
-    with Server(config_for(name)) as s, s.client() as c:
+    with Server(dict(config_for(name), **more)) as s, s.client() as c:
         for _ in range(20):
             c.ask(data)
         with Strace(s.worker) as trace:
@@ -79,6 +79,10 @@ def test_echo_costs_one_receive_and_one_send_per_request():
 
 def test_bidder_costs_one_receive_and_one_send_per_request():
     check_calls("bidder")
+
+
+def test_kernel_clock_costs_no_call_more():
+    check_calls("echo", listen=[{"address": "127.0.0.1:0", "arrival_clock": "kernel"}])
 
 
 def test_access_log_costs_no_call_per_request():

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Load shedding: requests that have grown too old are answered at once, without their handler."""
+import contextlib
+import signal
+import struct
+import tempfile
+
 from test_stats import Stats
-from whitecap_it import Server, get, kit_route, post
+from whitecap_it import Client, Server, get, kit_route, needs_plain, pause, post
+from whitecap_it import build, proc
 
 BLOCK = get("/block?n=150")  # what is read together with it waits for so long
 
@@ -71,3 +77,126 @@ def test_handler_sees_what_remains():
         assert 0 <= remaining("/both", b'{"tmax":5000}') <= 100
         assert 0 <= remaining("/both", b'{"tmax":60}') <= 60
         assert remaining("/none", b'{"tmax":5}') > 1e9
+
+
+KERNEL = {"address": "127.0.0.1:0", "arrival_clock": "kernel"}
+READ = "127.0.0.1:0"
+
+
+def clocked(*listens, **options):
+    return Server({"listen": list(listens),
+                   "routes": [kit_route("/times", "times"), kit_route("/block", "block", n=150),
+                              kit_route("/shed", "ok", route_shed={"after": "80ms", "status": 503})]}, **options)
+
+
+@contextlib.contextmanager
+def stopped(server, seconds=0.15):
+    """What is sent inside waits for so long in the kernel."""
+    (worker,) = server.workers()
+    server.kill(signal.SIGSTOP, worker)
+    proc.wait_until(lambda: proc.state(worker) == "T", "worker stopped")
+    try:
+        yield
+        pause(seconds)
+    finally:
+        server.kill(signal.SIGCONT, worker)
+
+
+def ask_stopped(server, client, target):
+    with stopped(server):
+        client.send(get(target))
+    return client.receive()
+
+
+def ask_behind_handler(server, client, target):
+    with server.client() as blocker:
+        blocker.send(get("/block"))
+        pause(0.03)
+        client.send(get(target))
+        assert blocker.receive().status == 200
+    return client.receive()
+
+
+def age_ms(response):
+    return int(response.text.split()[0]) / 1e6
+
+
+def wait_for_stamps(server, client):
+    """The kernel stamps nothing before a moment has passed since it was asked to."""
+    proc.wait_until(lambda: ask_stopped(server, client, "/shed").status == 503, "stamps")
+
+
+def test_kernel_clock_sees_what_has_waited_in_the_socket():
+    with clocked(KERNEL) as s, s.client() as c:
+        wait_for_stamps(s, c)
+        assert c.get("/shed").status == 200
+        assert ask_behind_handler(s, c, "/shed").status == 503
+        assert 140 <= age_ms(ask_stopped(s, c, "/times"))
+        assert age_ms(c.get("/times")) < 100 * proc.scale()
+        with contextlib.ExitStack() as stack:  # one that has waited to be accepted, too
+            with stopped(s):
+                new = stack.enter_context(s.client())
+                new.send(get("/shed"))
+            assert new.receive().status == 503
+            assert new.get("/shed").status == 200
+
+
+def test_read_clock_does_not():
+    with clocked(READ) as s, s.client() as c:
+        for _ in range(3):
+            assert ask_stopped(s, c, "/shed").status == 200
+            assert ask_behind_handler(s, c, "/shed").status == 200
+
+
+def test_kernel_clock_comes_and_goes_with_a_reload():
+    """Also for connections that were there before: they move, and keep their clock in between."""
+    with clocked(READ) as s, s.client() as c:
+        assert ask_stopped(s, c, "/shed").status == 200
+        s.reload(listen=[KERNEL])
+        wait_for_stamps(s, c)
+        s.reload()
+        assert ask_stopped(s, c, "/shed").status == 503
+        with s.client() as new:
+            assert ask_stopped(s, new, "/shed").status == 503
+        s.reload(listen=[READ])
+        assert ask_stopped(s, c, "/shed").status == 200
+        with s.client() as new:
+            assert ask_stopped(s, new, "/shed").status == 200
+
+
+def test_a_request_in_parts_keeps_its_stamp_through_a_move():
+    with clocked(KERNEL) as s, s.client() as c:
+        wait_for_stamps(s, c)
+        data = get("/shed")
+        c.send(data[:20])
+        pause(0.15)
+        s.reload()
+        c.send(data[20:])
+        assert c.receive().status == 503
+
+
+def test_unix_sockets_have_the_read_clock():
+    with clocked({"address": "unix:sock", "arrival_clock": "kernel"}) as s:
+        with Client("unix:" + s.folder + "/sock") as c:
+            assert ask_stopped(s, c, "/shed").status == 200
+
+
+def test_a_clock_that_is_set_makes_no_request_old():
+    needs_plain()
+    with tempfile.NamedTemporaryFile() as ahead:
+        def step(seconds):
+            ahead.seek(0)
+            ahead.write(struct.pack("q", seconds))
+            ahead.flush()
+
+        step(0)
+        env = {"LD_PRELOAD": build.compile_shared("step_clock.c", "step_clock"), "STEP_CLOCK": ahead.name}
+        with clocked(KERNEL, env=env) as s, s.client() as c:
+            wait_for_stamps(s, c)
+            for seconds in (3600, 0, -3600, 0):
+                pause(0.1)  # longer than shed.after: nothing else says that what comes is fresh
+                with stopped(s, 0):
+                    c.send(get("/shed"))
+                    step(seconds)
+                assert c.receive().status == 200, seconds
+                assert c.get("/shed").status == 200, seconds
