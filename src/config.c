@@ -343,6 +343,19 @@ static void check_routes(const struct load *load, const struct config *config)
 		}
 }
 
+static void check_seccomp(const struct load *load, const struct config *config)
+{
+#ifdef HAVE_SECCOMP
+	(void)load, (void)config;
+#else
+	json_t *found = json_true();
+
+	if (config->seccomp)
+		report_kind(load, "seccomp", found, "false: built without libseccomp");
+	json_decref(found);
+#endif
+}
+
 struct config *config_load(const char *path, char *const *overrides, struct err *err)
 {
 	struct config *config = calloc(1, sizeof *config);
@@ -360,6 +373,7 @@ struct config *config_load(const char *path, char *const *overrides, struct err 
 	check_addresses(&load, config);
 	check_clocks(&load, config);
 	check_routes(&load, config);
+	check_seccomp(&load, config);
 	if (err->count > mistakes)
 		goto fail;
 	json_decref(root);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
@@ -185,6 +186,7 @@ static void die(void)
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		set_action(signals[i], SIG_DFL);
 	unblock(fault.cause.signal);
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* a bare system call: the sandbox turned it off */
 	if (fault.cause.code <= 0) /* sent by somebody: send it again */
 		syscall(SYS_tgkill, getpid(), thread_id(), fault.cause.signal);
 }

@@ -50,7 +50,8 @@ static int run_role(const struct launch *launch)
 		.sole = row->rows->sole,
 		.ipc = launch->ipc,
 		.access_log = generation->access_log,
-		.admin_listener = generation_admin_fd(generation),
+		.admin_listener =
+			row->number == ROW_ADMIN ? generation_admin_fd(generation) : -1,
 	};
 
 	if (row->number == ROW_ADMIN)
@@ -96,12 +97,15 @@ static int *fds_to_keep(const struct row *row, int ipc, size_t *count)
 	keep[n++] = ipc;
 	keep[n++] = log_fd();
 	keep[n++] = generation->access_log;
-	keep[n++] = generation_admin_fd(generation);
-	keep[n++] = row->rows->exchange.give;
-	keep[n++] = row->rows->exchange.take;
+	if (row->number == ROW_ADMIN)
+		keep[n++] = generation_admin_fd(generation);
+	if (row->number != ROW_PROVER) {
+		keep[n++] = row->rows->exchange.give;
+		keep[n++] = row->rows->exchange.take;
+	}
 	for (size_t i = 0; i < listeners; i++)
 		keep[n++] = generation->listeners.fds[i];
-	for (size_t i = 0; i < generation->image_count; i++)
+	for (size_t i = 0; i < generation->image_count && row->number != ROW_ADMIN; i++)
 		keep[n++] = generation->images[i].fd;
 	*count = n;
 	return keep;

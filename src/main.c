@@ -15,6 +15,7 @@
 #include "config.h"
 #include "master.h"
 #include "notify.h"
+#include "privs.h"
 #include "spawn.h"
 #include "upgrade.h"
 #include "worker.h"
@@ -199,6 +200,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && command_is(argv[1]))
 		return command_main(argc - 1, argv + 1, default_config());
+	privs_hide(); /* first: after an upgrade there are workers from the start on */
 	spawn_block_signals(NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);

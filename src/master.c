@@ -446,6 +446,8 @@ static void serve(struct master *master)
 
 	master->rows.scoreboard->slot[0].pid = getpid();
 	privs_raise_files();
+	if (privs_reduce() < 0)
+		log_warn("cannot give up rights that are not needed: %s", strerror(errno));
 	start_watchers(master);
 	master_store_begin(master);
 	master->reload_wanted = true;

@@ -267,6 +267,60 @@ int privs_die_with_parent(pid_t parent)
 	return -1;
 }
 
+void privs_hide(void)
+{
+	if (geteuid() != 0)
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/* What root's master needs: for files of any owner and mode, for ports below 1024, for its workers
+ * to be another user, and for signals to them. */
+static const unsigned kept[] = {CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,          CAP_KILL,
+				CAP_SETGID, CAP_SETUID,       CAP_NET_BIND_SERVICE};
+
+/* All of them are below 32. */
+static uint32_t kept_set(void)
+{
+	uint32_t set = 0;
+
+	for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++)
+		set |= CAP_TO_MASK(kept[i]);
+	return set;
+}
+
+/* Without this, the next program would have them all again. */
+static int reduce_bounding_set(void)
+{
+	for (unsigned i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
+		bool is_kept = i < 32 && (kept_set() & CAP_TO_MASK(i)) != 0;
+
+		if (!is_kept && prctl(PR_CAPBSET_READ, i, 0, 0, 0) == 1 &&
+		    prctl(PR_CAPBSET_DROP, i, 0, 0, 0) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+int privs_reduce(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+	int result;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		return -1;
+	if (geteuid() != 0)
+		return 0;
+	result = reduce_bounding_set();
+	if (syscall(SYS_capget, &head, sets) != 0)
+		return -1;
+	sets[0].permitted &= kept_set();
+	sets[0].effective = sets[0].permitted;
+	sets[1].permitted = sets[1].effective = 0;
+	sets[0].inheritable = sets[1].inheritable = 0;
+	return syscall(SYS_capset, &head, sets) == 0 ? result : -1;
+}
+
 uint64_t privs_raise_files(void)
 {
 	struct rlimit limit;

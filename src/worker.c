@@ -28,6 +28,7 @@
 #include "recycler.h"
 #include "request.h"
 #include "route.h"
+#include "sandbox.h"
 #include "stamped.h"
 
 #define LOOK_AGAIN 0.001           /* seconds until a full exchange is tried again */
@@ -489,6 +490,12 @@ static int report_failure(const struct worker_args *args, const struct err *err)
 	return EXIT_FAILURE;
 }
 
+/* For good.  The proving child, too, so that what can't be done shows there. */
+static int shut(const struct worker_args *args, struct err *err)
+{
+	return args->config->seccomp ? sandbox_enter(err) : 0;
+}
+
 /* Closes what is still open, so that nothing is left for a leak checker to report. */
 static void worker_fini(struct worker *worker)
 {
@@ -530,7 +537,7 @@ int worker_main(const struct worker_args *args)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (fault_install(&worker.engine) < 0)
 		log_warn("no fault handler: %s", strerror(errno));
-	if (open_routes(&worker, &err) < 0)
+	if (open_routes(&worker, &err) < 0 || shut(args, &err) < 0)
 		return report_failure(args, &err);
 	prctl(PR_SET_PDEATHSIG, 0);
 	ipc_send(args->ipc, IPC_READY, "", NULL, 0);
@@ -559,7 +566,7 @@ int worker_prove(const struct worker_args *args)
 		err_add(&err, "out of memory");
 	unblock_signals();
 	routes = loop ? routes_open(args, loop, NULL, &err) : NULL;
-	if (!routes)
+	if (!routes || shut(args, &err) < 0)
 		return report_failure(args, &err);
 	routes_close(routes);
 	ev_loop_destroy(loop);

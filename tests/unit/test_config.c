@@ -486,6 +486,21 @@ static void test_schema(void)
 	json_decref(schema);
 }
 
+static void test_seccomp(void)
+{
+	const char *text = "{\"seccomp\": true}";
+	struct config *config = load(text, NULL);
+
+#ifdef HAVE_SECCOMP
+	CU_ASSERT_FATAL(config != NULL);
+	CU_ASSERT(config->seccomp);
+#else
+	CU_ASSERT_PTR_NULL(config);
+	check_failure(text, "FILE: seccomp: found true; expected false: built without libseccomp");
+#endif
+	config_free(config);
+}
+
 CU_TestInfo config_tests[] = {
 	{"defaults", test_defaults},
 	{"values", test_values},
@@ -499,5 +514,6 @@ CU_TestInfo config_tests[] = {
 	{"warnings", test_warnings},
 	{"dump", test_dump},
 	{"schema", test_schema},
+	{"seccomp", test_seccomp},
 	CU_TEST_INFO_NULL,
 };
