@@ -13,11 +13,14 @@
 #include "engine.h"
 #include "log.h"
 #include "probes.h"
+#include "slot.h"
 #include "stats.h"
 
 enum { ACCEPTS_AT_ONCE = 4, DESCRIPTORS_KEPT = 64 };
 
 #define PAUSE_OVER_SHARE 0.002 /* seconds for the others to take what waits */
+#define PAUSE_STORM 0.002      /* seconds until it may be this worker's turn */
+#define PROOF_NS 5000000u      /* in which a newcomer shows that it crashes nobody */
 #define PAUSE_EXHAUSTED 0.1    /* seconds until descriptors may be free again */
 
 struct watcher {
@@ -77,6 +80,45 @@ static struct load measure(const struct engine *engine)
 		load.workers += atomic_load_explicit(&slot->accepting, memory_order_relaxed);
 	}
 	return load;
+}
+
+/* Here, or to be here soon. */
+static bool is_wanted(const struct scoreboard_slot *slot, unsigned generation)
+{
+	uint32_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+
+	return (state == SLOT_STARTING || state == SLOT_READY || state == SLOT_BACKOFF) &&
+	       atomic_load_explicit(&slot->generation, memory_order_relaxed) == generation;
+}
+
+/* Half of the workers or more are away. */
+static bool is_thin(const struct engine *engine, const struct load *load)
+{
+	const struct scoreboard *board = engine->args->scoreboard;
+	uint64_t workers = 0;
+
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
+		workers += is_wanted(&board->slot[i], engine->args->generation);
+	return load->workers * 2 <= workers;
+}
+
+/*
+ * While crash follows crash, newcomers come in one by one over all workers, and wait while half of
+ * these are away: who is here already must have somebody to answer.
+ */
+static bool is_in_storm(const struct engine *engine)
+{
+	return engine->now_ns < atomic_load_explicit(&engine->args->scoreboard->storm_ns,
+						     memory_order_relaxed);
+}
+
+static bool has_turn(const struct engine *engine, const struct load *load)
+{
+	_Atomic uint64_t *next_ns = &engine->args->scoreboard->newcomer_ns;
+	uint64_t next = atomic_load(next_ns);
+
+	return next <= engine->now_ns && !is_thin(engine, load) &&
+	       atomic_compare_exchange_strong(next_ns, &next, engine->now_ns + PROOF_NS);
 }
 
 static bool is_over_share(const struct engine *engine, const struct load *load)
@@ -192,15 +234,20 @@ static void on_listener(struct ev_loop *loop, ev_io *io, int events)
 	struct watcher *watcher = (struct watcher *)io;
 	struct acceptor *acceptor = watcher->acceptor;
 	struct load load = measure(acceptor->engine);
+	bool storm = is_in_storm(acceptor->engine);
 
 	(void)loop, (void)events;
+	if (storm && !has_turn(acceptor->engine, &load)) {
+		pause_for(acceptor, PAUSE_STORM);
+		return;
+	}
 	if (!acceptor->has_paused && is_over_share(acceptor->engine, &load)) {
 		acceptor->has_paused = true;
 		pause_for(acceptor, PAUSE_OVER_SHARE);
 		return;
 	}
 	acceptor->has_paused = false;
-	for (int i = 0; i < ACCEPTS_AT_ONCE; i++)
+	for (int i = 0; i < (storm ? 1 : ACCEPTS_AT_ONCE); i++)
 		if (!accept_one(watcher))
 			break;
 }

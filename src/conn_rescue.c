@@ -28,10 +28,21 @@ enum {
 	CHUNK_MAX = 24,
 };
 
+/*
+ * Who asks for a crash again as soon as the one before is answered waits ever longer, a twentieth
+ * of this at first: other workers must be there again before the next one goes.  Less than the
+ * master waits for a dying worker.
+ */
+#define ANSWER_WAIT_MAX_NS 2000000000u
+#define ANSWER_SHARE 20
+
+#define STORM_NS 100000000u /* that more care is taken after the last answer that had to wait */
+
 static struct {
 	struct engine *engine;
 	const struct fault_cause *cause;
-	struct exchange_batch batch;
+	struct exchange_batch batch, errors; /* errors: those answered 500 or 504, who come last */
+	uint64_t due_ns;                     /* when those are sent */
 	struct iovec payload[OUTPUT_IOV + OUTPUT_PIECES_MAX + 4];
 	char head[OUTPUT_FIELDS_MAX + HTTP_HEAD_ROOM + BODY_MAX], date[HTTP_DATE_LEN + 1];
 	char chunk[CHUNK_MAX];
@@ -139,35 +150,36 @@ static void count_response(const struct request *request, int status)
 		scoreboard_add(&request->route->counts->responses[class], 1);
 }
 
-static void ship(void)
+static void ship(struct exchange_batch *batch)
 {
 	struct timespec pause = {0, 1000000};
 	struct scoreboard_slot *slot = rescue.engine->slot;
 
-	if (rescue.batch.count == 0)
+	if (batch->count == 0)
 		return;
-	while (exchange_send(rescue.engine->args->exchange.give, &rescue.batch) < 0) {
+	while (exchange_send(rescue.engine->args->exchange.give, batch) < 0) {
 		if ((errno != EAGAIN && errno != ETOOMANYREFS) ||
 		    rescue.waits++ >= FULL_WAITS_MAX) {
-			rescue.batch.count = 0;
+			batch->count = 0;
 			break;
 		}
 		nanosleep(&pause, NULL); /* a bare system call */
 	}
-	scoreboard_add(&slot->active, -(uint64_t)rescue.batch.count);
-	scoreboard_add(&slot->counter[COUNTER_moved_out], rescue.batch.count);
-	exchange_clear(&rescue.batch);
+	scoreboard_add(&slot->active, -(uint64_t)batch->count);
+	scoreboard_add(&slot->counter[COUNTER_moved_out], batch->count);
+	exchange_clear(batch);
 }
 
-static void add(struct conn *conn, struct exchange_record *record, int pieces)
+static void add(struct exchange_batch *batch, struct conn *conn, struct exchange_record *record,
+		int pieces)
 {
 	int fd = conn->io.fd;
 
 	if (!exchange_is_sound(record))
 		return;
-	if (!exchange_add(&rescue.batch, fd, record, rescue.payload, pieces)) {
-		ship();
-		if (!exchange_add(&rescue.batch, fd, record, rescue.payload, pieces))
+	if (!exchange_add(batch, fd, record, rescue.payload, pieces)) {
+		ship(batch);
+		if (!exchange_add(batch, fd, record, rescue.payload, pieces))
 			return;
 	}
 	make_taboo(fd);
@@ -175,8 +187,9 @@ static void add(struct conn *conn, struct exchange_record *record, int pieces)
 
 /* The request at hand is answered; what was read behind it goes along, and what was to be sent
  * before it. */
-static void add_answered(struct conn *conn, const struct request *request,
-			 const struct reply *reply, const struct iovec *earlier, int count)
+static void add_answered(struct exchange_batch *batch, struct conn *conn,
+			 const struct request *request, const struct reply *reply,
+			 const struct iovec *earlier, int count)
 {
 	struct exchange_record record;
 	size_t used = request->pos + request->used, rest = request->len - used;
@@ -198,7 +211,7 @@ static void add_answered(struct conn *conn, const struct request *request,
 		rescue.payload[pieces++] = reply->answer->iov[i];
 	for (int i = rest > 0; i < pieces; i++)
 		record.output_len += (uint32_t)rescue.payload[i].iov_len;
-	add(conn, &record, pieces);
+	add(batch, conn, &record, pieces);
 }
 
 static void add_error(struct conn *conn, const struct request *request, int status,
@@ -206,7 +219,7 @@ static void add_error(struct conn *conn, const struct request *request, int stat
 {
 	struct reply reply = error_reply(request, status);
 
-	add_answered(conn, request, &reply, earlier, count);
+	add_answered(&rescue.errors, conn, request, &reply, earlier, count);
 	count_response(request, status);
 }
 
@@ -223,7 +236,7 @@ static void add_settled(struct conn *conn, const struct request *request)
 		return;
 	}
 	reply = own_reply(request);
-	add_answered(conn, request, &reply, request->out, request->out_count);
+	add_answered(&rescue.batch, conn, request, &reply, request->out, request->out_count);
 	count_response(request, answer->status);
 }
 
@@ -279,7 +292,7 @@ static void add_pending(struct conn *conn, const struct request *request)
 	}
 	pieces = describe_again(conn, request, &record);
 	record.replayed = 1;
-	add(conn, &record, pieces);
+	add(&rescue.batch, conn, &record, pieces);
 }
 
 /*
@@ -307,7 +320,7 @@ static void add_at_hand(struct conn *conn)
 	} else {
 		return;
 	}
-	add(conn, &record, pieces);
+	add(&rescue.batch, conn, &record, pieces);
 }
 
 /* One between two requests, or in the middle of reading or sending. */
@@ -319,7 +332,7 @@ static void add_as_is(struct conn *conn)
 	conn_describe(rescue.engine, conn, &record);
 	if (conn->request)
 		pieces = conn_describe_request(conn, conn->request, &record, rescue.payload);
-	add(conn, &record, pieces);
+	add(&rescue.batch, conn, &record, pieces);
 }
 
 static void rescue_one(struct conn *conn)
@@ -369,12 +382,46 @@ void conn_rescue_all(struct engine *engine, const struct fault_cause *cause)
 	http_date_format(rescue.date, time(NULL)); /* time(): safe (signal-safety(7)) */
 	make_own_taboo(engine);
 	exchange_clear(&rescue.batch);
+	exchange_clear(&rescue.errors);
 	conn_slab_each(try_one);
+}
+
+/* One after the other, over all workers. */
+static uint64_t claim_turn(_Atomic uint64_t *last_ns, uint64_t now)
+{
+	uint64_t last = atomic_load(last_ns), latest = now + ANSWER_WAIT_MAX_NS, due;
+
+	do
+		due = last < latest ? last + (latest - last) / ANSWER_SHARE : latest;
+	while (!atomic_compare_exchange_weak(last_ns, &last, due > now ? due : now));
+	return due;
 }
 
 void conn_rescue_end(void)
 {
+	uint64_t now = engine_clock();
+	struct scoreboard *board;
+
 	rescue.can_skip = false;
-	if (rescue.engine)
-		ship();
+	if (!rescue.engine)
+		return;
+	board = rescue.engine->args->scoreboard;
+	ship(&rescue.batch);
+	if (rescue.errors.count > 0)
+		rescue.due_ns = claim_turn(&board->crash_ns, now);
+	if (rescue.due_ns <= now)
+		ship(&rescue.errors);
+	else
+		atomic_store(&board->storm_ns, rescue.due_ns + STORM_NS);
+}
+
+void conn_rescue_answer(void)
+{
+	struct timespec due = {(time_t)(rescue.due_ns / 1000000000u),
+			       (long)(rescue.due_ns % 1000000000u)};
+
+	if (!rescue.engine || rescue.errors.count == 0)
+		return;
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL); /* a bare system call */
+	ship(&rescue.errors);
 }

@@ -18,8 +18,12 @@ struct fault_cause;
  */
 void conn_rescue_all(struct engine *engine, const struct fault_cause *cause);
 
-/* Sends what conn_rescue_all() has not sent yet, should it have been left by a jump. */
+/* Sends what conn_rescue_all() has not sent yet, also when that was left by a jump; the answers 500
+ * and 504 only if the crash before this one was long enough ago. */
 void conn_rescue_end(void);
+
+/* Waits, two seconds at most, until those may go too. */
+void conn_rescue_answer(void);
 
 /* From the handler of a second fault: gives up the connection at hand, if there is one. */
 void conn_rescue_skip(void);

@@ -28,7 +28,8 @@ enum {
 	GRACE_MS = 20, /* that a sound main thread has for a request in the rest of its turn */
 	GRACES_MAX = 20,
 	STEP_MS = 600,  /* that a step may take, then the next one has its turn */
-	WAIT_MS = 1900, /* that another thread waits for the main one */
+	ANSWER_MS = 2500,
+	WAIT_MS = 3900, /* that another thread waits for the main one */
 	ALARM_S = 3,    /* then the process dies, whatever it is at */
 	SECOND_FAULTS_MAX = 4096,
 };
@@ -150,6 +151,8 @@ static void tell_master(void)
 	char summary[FAULT_SUMMARY_MAX];
 
 	PROBE(crash, fault.cause.signal);
+	atomic_store(&fault.engine->slot->accepting, 0);
+	scoreboard_add(&fault.engine->slot->turn, atomic_load(&fault.engine->slot->turn) & 1);
 	fault_summary(&fault.cause, fault.engine, summary);
 	ipc_send(fault.engine->args->ipc, IPC_FAULT, summary, NULL, 0); /* safe: a sendmsg */
 }
@@ -162,6 +165,12 @@ static void hand_over(void)
 static void report(void)
 {
 	fault_report(&fault.cause, fault.engine, fault.context);
+}
+
+static void answer(void)
+{
+	alarm(ALARM_S); /* anew: this takes its time */
+	conn_rescue_answer();
 }
 
 static void report_backtrace(void)
@@ -204,6 +213,7 @@ static void finish(void *context)
 	attempt(hand_over, STEP_MS);
 	attempt(conn_rescue_end, STEP_MS);
 	attempt(report, STEP_MS);
+	attempt(answer, ANSWER_MS);
 	set_timer(0);
 	atomic_store(&done, true);
 	if (fault.cause.thread != fault.main_thread)

@@ -179,30 +179,37 @@ static void relieve(struct master *master)
 	}
 }
 
+/* Of those that could not even start, one goes on trying at the shortest pause, not all. */
+static void hurry_one(struct row *trying, bool coming)
+{
+	if (trying && !coming)
+		row_hurry(trying);
+}
+
 /*
- * Nobody serves: workers that did are back within the shortest pause.  Of those that could not even
- * start, one goes on trying at that pace, not all.
+ * While half of the workers or more are away, those that have served are back within the shortest
+ * pause: a client that crashes one after the other must not leave the rest without any.
  */
 static void hurry(struct master *master)
 {
 	struct generation *active = master->active;
 	struct row *trying = NULL;
-	bool coming = master_count_rows(master, active, SLOT_STARTING) > 0 ||
-		      master_count_rows(master, active, SLOT_FAILING) > 0;
+	unsigned ready = master_count_rows(master, active, SLOT_READY);
+	unsigned coming = master_count_rows(master, active, SLOT_STARTING);
+	unsigned failing = master_count_rows(master, active, SLOT_FAILING);
 
 	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
 		struct row *row = &master->rows.row[i];
 
 		if (row->generation != active || row->state != SLOT_BACKOFF)
 			continue;
-		if (row->was_ready)
+		if (!row->was_ready)
+			trying = trying ? trying : row;
+		else if (ready + coming++ <= active->workers / 2)
 			row_hurry(row);
-		else if (!trying)
-			trying = row;
-		coming |= row->was_ready;
 	}
-	if (trying && !coming)
-		row_hurry(trying);
+	if (ready == 0)
+		hurry_one(trying, coming + failing > 0);
 }
 
 static void sweep(struct master *master)
@@ -249,8 +256,10 @@ static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events
 	if (!master->stopping && master->active) {
 		fill(master);
 		relieve(master);
-		if (master_count_rows(master, master->active, SLOT_READY) == 0)
-			(master->active->foreign ? retry : hurry)(master);
+		if (!master->active->foreign)
+			hurry(master);
+		else if (master_count_rows(master, master->active, SLOT_READY) == 0)
+			retry(master);
 	}
 	scoreboard_put_status(master->rows.scoreboard, &master->status);
 	if (master->stopping && rows_free(&master->rows) == SCOREBOARD_ADMIN - 1 &&

@@ -18,7 +18,7 @@
 #include "log.h"
 
 enum {
-	HANDOVER_MS = 2000, /* what a dying worker may take to hand over */
+	HANDOVER_MS = 4000, /* what a dying worker may take to hand over, and to answer who made it die */
 	KILL_AGAIN_MS = 1000,
 	MESSAGES_PER_TURN = 16,
 	CULPRIT_MAX = 256, /* octets of a handler's name in a message */

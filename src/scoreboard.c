@@ -13,7 +13,7 @@
 
 #include "stats.h"
 
-enum { VERSION = 3 };
+enum { VERSION = 4 };
 
 static uint32_t mix(uint32_t hash, const void *data, size_t len)
 {

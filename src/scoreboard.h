@@ -116,6 +116,10 @@ struct scoreboard {
 	_Atomic uint32_t status_turn; /* odd: the status is being written */
 	struct master_status status;
 	struct scoreboard_place route[SCOREBOARD_ROUTES], listener[SCOREBOARD_LISTENERS];
+	/* Of crashes that follow each other, CLOCK_MONOTONIC; written by the workers. */
+	_Alignas(64) _Atomic uint64_t crash_ns; /* when the last one is answered; 0: none */
+	_Atomic uint64_t storm_ns;              /* until then newcomers come in one by one, */
+	_Atomic uint64_t newcomer_ns;           /* the next one not before this */
 	_Alignas(64) struct scoreboard_slot slot[SCOREBOARD_SLOTS];
 	_Alignas(4096) struct scoreboard_latency latency[SCOREBOARD_SLOTS];
 };

@@ -209,7 +209,7 @@ class Client:
         self.answered.append(number)
         self.report.answers += 1
         self.report.versions[version.decode()] += 1
-        if self.kind == "busy":
+        if self.kind in ("busy", "paced"):
             now = time.monotonic()
             self.report.latencies.append((now, now - sent))
 
