@@ -13,7 +13,6 @@
 #include "engine.h"
 #include "log.h"
 #include "probes.h"
-#include "slot.h"
 #include "stats.h"
 
 enum { ACCEPTS_AT_ONCE = 4, DESCRIPTORS_KEPT = 64 };
@@ -82,26 +81,6 @@ static struct load measure(const struct engine *engine)
 	return load;
 }
 
-/* Here, or to be here soon. */
-static bool is_wanted(const struct scoreboard_slot *slot, unsigned generation)
-{
-	uint32_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
-
-	return (state == SLOT_STARTING || state == SLOT_READY || state == SLOT_BACKOFF) &&
-	       atomic_load_explicit(&slot->generation, memory_order_relaxed) == generation;
-}
-
-/* Half of the workers or more are away. */
-static bool is_thin(const struct engine *engine, const struct load *load)
-{
-	const struct scoreboard *board = engine->args->scoreboard;
-	uint64_t workers = 0;
-
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
-		workers += is_wanted(&board->slot[i], engine->args->generation);
-	return load->workers * 2 <= workers;
-}
-
 /*
  * While crash follows crash, newcomers come in one by one over all workers, and wait while half of
  * these are away: who is here already must have somebody to answer.
@@ -112,12 +91,13 @@ static bool is_in_storm(const struct engine *engine)
 						     memory_order_relaxed);
 }
 
-static bool has_turn(const struct engine *engine, const struct load *load)
+static bool has_turn(const struct engine *engine)
 {
-	_Atomic uint64_t *next_ns = &engine->args->scoreboard->newcomer_ns;
+	struct scoreboard *board = engine->args->scoreboard;
+	_Atomic uint64_t *next_ns = &board->newcomer_ns;
 	uint64_t next = atomic_load(next_ns);
 
-	return next <= engine->now_ns && !is_thin(engine, load) &&
+	return next <= engine->now_ns && !scoreboard_is_thin(board, engine->args->generation) &&
 	       atomic_compare_exchange_strong(next_ns, &next, engine->now_ns + PROOF_NS);
 }
 
@@ -237,7 +217,7 @@ static void on_listener(struct ev_loop *loop, ev_io *io, int events)
 	bool storm = is_in_storm(acceptor->engine);
 
 	(void)loop, (void)events;
-	if (storm && !has_turn(acceptor->engine, &load)) {
+	if (storm && !has_turn(acceptor->engine)) {
 		pause_for(acceptor, PAUSE_STORM);
 		return;
 	}

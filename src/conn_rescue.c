@@ -42,7 +42,7 @@ static struct {
 	struct engine *engine;
 	const struct fault_cause *cause;
 	struct exchange_batch batch, errors; /* errors: those answered 500 or 504, who come last */
-	uint64_t due_ns;                     /* when those are sent */
+	uint64_t due_ns, latest_ns;          /* when those are sent */
 	struct iovec payload[OUTPUT_IOV + OUTPUT_PIECES_MAX + 4];
 	char head[OUTPUT_FIELDS_MAX + HTTP_HEAD_ROOM + BODY_MAX], date[HTTP_DATE_LEN + 1];
 	char chunk[CHUNK_MAX];
@@ -409,19 +409,29 @@ void conn_rescue_end(void)
 	ship(&rescue.batch);
 	if (rescue.errors.count > 0)
 		rescue.due_ns = claim_turn(&board->crash_ns, now);
+	rescue.latest_ns = now + ANSWER_WAIT_MAX_NS;
 	if (rescue.due_ns <= now)
 		ship(&rescue.errors);
 	else
 		atomic_store(&board->storm_ns, rescue.due_ns + STORM_NS);
 }
 
+/* Nobody asks for more crashes than there are workers for. */
+static bool must_wait(const struct worker_args *args)
+{
+	uint64_t now = engine_clock();
+
+	return now < rescue.due_ns || (now < rescue.latest_ns &&
+				       scoreboard_is_thin(args->scoreboard, args->generation));
+}
+
 void conn_rescue_answer(void)
 {
-	struct timespec due = {(time_t)(rescue.due_ns / 1000000000u),
-			       (long)(rescue.due_ns % 1000000000u)};
+	struct timespec pause = {0, 2000000};
 
 	if (!rescue.engine || rescue.errors.count == 0)
 		return;
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL); /* a bare system call */
+	while (must_wait(rescue.engine->args))
+		nanosleep(&pause, NULL); /* a bare system call */
 	ship(&rescue.errors);
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "slot.h"
 #include "stats.h"
 
 enum { VERSION = 4 };
@@ -218,6 +219,30 @@ void scoreboard_get_status(const struct scoreboard *scoreboard, struct master_st
 			break;
 	}
 	status->reload_error[sizeof status->reload_error - 1] = '\0';
+}
+
+/* Here, or to be here soon. */
+static bool is_wanted(const struct scoreboard_slot *slot, unsigned generation)
+{
+	uint32_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+
+	return (state == SLOT_STARTING || state == SLOT_READY || state == SLOT_BACKOFF) &&
+	       atomic_load_explicit(&slot->generation, memory_order_relaxed) == generation;
+}
+
+bool scoreboard_is_thin(const struct scoreboard *scoreboard, unsigned generation)
+{
+	uint64_t here = 0, wanted = 0;
+
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+		const struct scoreboard_slot *slot = &scoreboard->slot[i];
+
+		if (!is_wanted(slot, generation))
+			continue;
+		wanted++;
+		here += atomic_load_explicit(&slot->accepting, memory_order_relaxed);
+	}
+	return here * 2 <= wanted;
 }
 
 uint64_t scoreboard_total(const struct scoreboard *scoreboard, enum scoreboard_counter counter)

@@ -167,6 +167,10 @@ void scoreboard_claim_listener(struct scoreboard *scoreboard, uint64_t key, unsi
 void scoreboard_put_status(struct scoreboard *scoreboard, const struct master_status *status);
 void scoreboard_get_status(const struct scoreboard *scoreboard, struct master_status *status);
 
+/* Whether half of this generation's workers or more are away: they have crashed, and are not back
+ * yet. */
+bool scoreboard_is_thin(const struct scoreboard *scoreboard, unsigned generation);
+
 /* Sums over all slots but those of admin processes. */
 uint64_t scoreboard_total(const struct scoreboard *scoreboard, enum scoreboard_counter counter);
 uint64_t scoreboard_active(const struct scoreboard *scoreboard);

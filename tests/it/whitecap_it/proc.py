@@ -6,9 +6,11 @@ import os
 import re
 import select
 import signal
+import socket
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
+PIDFD_GETFD = 438  # Linux 5.6; the same on all machines
 
 
 class Timeout(AssertionError):
@@ -140,6 +142,22 @@ def kill_quietly(pid, number=signal.SIGKILL):
         os.kill(pid, number)
     except ProcessLookupError:
         pass
+
+
+def set_send_buffers(pid, kind, size):
+    """Of all sockets of that kind that a process holds; how many there are."""
+    libc, count = ctypes.CDLL(None, use_errno=True), 0
+    process = os.pidfd_open(pid)
+    for number, target in fd_targets(pid).items():
+        fd = libc.syscall(PIDFD_GETFD, process, number, 0) if target.startswith("socket:") else -1
+        if fd < 0:
+            continue
+        with socket.socket(fileno=fd) as s:
+            if s.type == kind:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+                count += 1
+    os.close(process)
+    return count
 
 
 def reap_strays(known=()):
