@@ -343,6 +343,21 @@ def test_small_queue_of_an_unprivileged_user():
         s.check_moved(300)
 
 
+def test_too_many_descriptors_under_way():
+    """The kernel counts those of a user without privileges that nobody has taken yet: wait for the takers."""
+    from whitecap_it.trace import Strace
+    with MoveServer({"workers": 1}) as s:
+        with Crowd(s.address, idle=300, paced=10) as crowd:
+            giver = s.worker
+            with Strace(giver, "sendmsg", inject="error=ETOOMANYREFS:when=1+2") as trace:
+                s.reload()
+                proc.wait_until(lambda: giver not in s.workers(), "the giver gone", 20)
+            crowd.finish().check()
+        s.check_moved(300)
+    refused = [line for line in trace.lines if "SCM_RIGHTS" in line and "ETOOMANYREFS" in line]
+    assert len(refused) >= 3, trace.lines[:10]
+
+
 def test_descriptor_limit_of_the_takers():
     """Each worker has room for some 400 connections, so that not everyone can take at any time."""
     with MoveServer({"workers": 3}, wrap=["prlimit", "--nofile=500:500"]) as s:
