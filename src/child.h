@@ -24,6 +24,8 @@ struct worker_args {
 	unsigned generation;
 	struct exchange exchange;            /* shared by all workers; -1: none */
 	bool stored;                         /* what is in the exchange outlives the server */
+	bool trial;                          /* until it is told to go on a second time, others of an
+						older generation serve beside it */
 	bool sole;                           /* all that use the exchange are of this very program */
 	int ipc;                             /* its end of the pair with the master */
 	int access_log;                      /* fd, -1 without one */

@@ -156,10 +156,10 @@ static json_t *ask(const struct command_options *options, int number, const char
 	return after;
 }
 
-/* A new generation is proven, then started: each may take timeouts.start. */
+/* A new generation is proven, then started: each may take timeouts.start; and a canary its time. */
 static int patience(const struct config *config)
 {
-	uint64_t ms = 2 * config->start_ms + PATIENCE_MS;
+	uint64_t ms = 3 * config->start_ms + config->canary_ms + PATIENCE_MS;
 
 	return ms < 3600000 ? (int)ms : 3600000;
 }

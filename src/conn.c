@@ -673,8 +673,9 @@ void conn_choose_clock(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
 
-	conn->stamped = engine->config->listens[conn->listener].arrival_clock ==
-				CONFIG_ARRIVAL_KERNEL && conn->peer.family != AF_UNIX;
+	conn->stamped = !conn->unlisted && conn->peer.family != AF_UNIX &&
+			engine->config->listens[conn->listener].arrival_clock ==
+				CONFIG_ARRIVAL_KERNEL;
 }
 
 int conn_open(struct engine *engine, int fd, const struct peer *peer, unsigned listener)
@@ -734,7 +735,7 @@ void conn_resume(struct conn *conn)
 	if (!request) {
 		watch(conn, EV_READ);
 		timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
-		if (conn->unlisted)
+		if (conn->unlisted && !engine->trial)
 			retire(conn);
 	} else if (conn->state == CONN_SENDING) {
 		request->unacknowledged = unacknowledged(conn);

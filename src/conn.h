@@ -32,7 +32,7 @@ struct conn {
 	struct timeout timeout;
 	struct request *request; /* NULL unless inside a request */
 	uint32_t served;         /* requests so far */
-	uint16_t listener;       /* index in the configuration's list */
+	uint16_t listener;       /* index in the engine's listener_ids */
 	uint8_t state;           /* enum conn_state */
 	bool closing;            /* after the output that is due */
 	bool linger;             /* then wait for the client to close its side */

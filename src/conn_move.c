@@ -56,7 +56,7 @@ void conn_describe(const struct engine *engine, const struct conn *conn,
 					 [CONN_SENDING] = EXCHANGE_SENDING};
 
 	*record = (struct exchange_record){
-		.listener = conn->unlisted ? 0 : engine->listener_ids[conn->listener],
+		.listener = engine->listener_ids[conn->listener],
 		.served = conn->served,
 		.moves = (uint16_t)(conn->moves + 1),
 		.state = states[conn->state],
@@ -357,12 +357,21 @@ fail:
 	return NULL;
 }
 
-static int listener_of(const struct engine *engine, uint64_t id)
+/* A listener that the configuration does not have gets a place behind those that it has; when all
+ * are taken, the last is for all others. */
+static size_t listener_of(struct engine *engine, uint64_t id)
 {
-	for (size_t i = 0; i < engine->config->listen_count; i++)
+	size_t count = engine->listener_id_count;
+	size_t most = engine->config->listen_count + CONN_OTHER_LISTENERS;
+
+	for (size_t i = 0; i < count; i++)
 		if (engine->listener_ids[i] == id)
-			return (int)i;
-	return -1;
+			return i;
+	if (count == most)
+		return most - 1;
+	engine->listener_ids[count] = count + 1 < most ? id : 0;
+	engine->listener_id_count++;
+	return count;
 }
 
 /* Not more than that: handlers may run only when all of a message are safe in their places. */
@@ -373,7 +382,7 @@ static bool adopt(struct engine *engine, const struct exchange_item *item,
 	struct peer peer = {.family = record->family, .port = record->port};
 	struct request *request = NULL;
 	struct conn *conn;
-	int listener = listener_of(engine, record->listener);
+	size_t listener = listener_of(engine, record->listener);
 
 	if (record->state != EXCHANGE_IDLE && !(request = restore(engine, item)))
 		return false;
@@ -384,8 +393,8 @@ static bool adopt(struct engine *engine, const struct exchange_item *item,
 	}
 	memcpy(&peer.address, record->address, sizeof peer.address);
 	conn->peer = peer;
-	conn->unlisted = listener < 0;
-	conn->listener = listener < 0 ? 0 : (uint16_t)listener;
+	conn->unlisted = listener >= engine->config->listen_count;
+	conn->listener = (uint16_t)listener;
 	conn->served = record->served;
 	conn->moves = record->moves;
 	conn->taken_ns = engine->now_ns;

@@ -18,6 +18,9 @@ struct exchange_record;
 struct iovec;
 struct request;
 
+/* So many listeners that the configuration does not have are told from each other. */
+enum { CONN_OTHER_LISTENERS = 64 };
+
 /*
  * Gives every connection that can be moved.  True: all are given; false: the exchange is full
  * (errno says of what), the rest goes on here.  The worker must no longer take.

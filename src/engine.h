@@ -49,7 +49,10 @@ struct engine {
 	struct http_limits limits;
 	struct routes *routes;
 	struct networks trusted;       /* proxies */
-	uint64_t *listener_ids;        /* exchange_listener_id() of the configuration's listeners */
+	uint64_t *listener_ids; /* exchange_listener_id() of the configuration's listeners, then of
+				   others that connections came from */
+	size_t listener_id_count;
+	bool trial; /* a generation that has other listeners may get its connections back */
 	struct access_log *access_log; /* NULL: off */
 
 	struct inflater *inflater; /* NULL until a compressed body comes */

@@ -41,6 +41,7 @@ struct generation {
 	unsigned rows;    /* that refer to it */
 	bool proven;      /* its handlers */
 	bool serving;     /* its workers may accept */
+	bool trial;       /* its first worker may too, beside those of the old one */
 	bool retired;
 	bool foreign;           /* of the program before this one: its processes can only leave */
 	unsigned failed_starts; /* in a row */

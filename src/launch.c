@@ -47,6 +47,7 @@ static int run_role(const struct launch *launch)
 		.exchange =
 			row->number == ROW_PROVER ? (struct exchange){-1, -1} : row->rows->exchange,
 		.stored = row->rows->stored,
+		.trial = generation->trial,
 		.sole = row->rows->sole,
 		.ipc = launch->ipc,
 		.access_log = generation->access_log,

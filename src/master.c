@@ -61,7 +61,7 @@ void master_start_admin(struct master *master, struct generation *generation)
 	if (generation_admin_fd(generation) >= 0 && !has_admin(master, generation))
 		rows_start(&master->rows, generation, ROW_ADMIN);
 }
-static uint64_t now_ns(void)
+uint64_t master_now_ns(void)
 {
 	struct timespec now;
 
@@ -89,6 +89,7 @@ void master_stop(struct master *master, void (*end)(struct row *))
 	/* The workers have the listeners still, and take what is in their queues. */
 	for (struct generation *generation = master->all; generation; generation = generation->next)
 		generation_retire(generation);
+	master_canary_end(master);
 }
 
 static void on_stop(struct master *master)
@@ -398,7 +399,7 @@ static int open_new(struct master *master)
 	struct rows *rows = &master->rows;
 
 	clock_gettime(CLOCK_REALTIME, &master->status.started);
-	master->status.started_ns = now_ns();
+	master->status.started_ns = master_now_ns();
 	master->status.pid = getpid();
 	rows->scoreboard = scoreboard_open(&master->scoreboard_fd);
 	if (!rows->scoreboard)

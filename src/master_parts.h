@@ -19,7 +19,7 @@
 #include "watchdog.h"
 
 /* Where a new generation is on its way. */
-enum master_stage { STAGE_LOADED, STAGE_PROVING, STAGE_PROVEN, STAGE_STARTING };
+enum master_stage { STAGE_LOADED, STAGE_PROVING, STAGE_PROVEN, STAGE_CANARY, STAGE_STARTING };
 
 enum { MASTER_SIGNALS = 9, MASTER_WORKERS_MAX = SCOREBOARD_ADMIN - 2 };
 
@@ -48,6 +48,7 @@ struct master {
 	struct generation *active; /* NULL: none serves yet */
 	struct generation *next;   /* NULL: none is on its way */
 	enum master_stage stage;   /* of next */
+	struct master_canary *canary; /* of next; NULL: none serves */
 	bool reload_wanted;
 	bool upgrade_wanted;
 	bool upgrade_due; /* the program is proven: out of the loop, then exec */
@@ -89,6 +90,20 @@ void master_reload_advance(struct master *master);
 
 /* Counts one that is done, or one of either kind that failed, with its reason. */
 void master_note_reload(struct master *master, const char *error);
+
+/*
+ * master_canary.c: whether the new generation's first worker is to serve by itself for a time; how
+ * it does, with a reason where that is worse than the old workers; and the end of it.
+ */
+enum master_canary_state { MASTER_CANARY_SERVES, MASTER_CANARY_GOOD, MASTER_CANARY_WORSE };
+enum { MASTER_CANARY_WHY_MAX = 1024 };
+
+bool master_canary_is_wanted(const struct master *master);
+enum master_canary_state master_canary_look(struct master *master, char why[MASTER_CANARY_WHY_MAX]);
+void master_canary_end(struct master *master);
+
+/* CLOCK_MONOTONIC. */
+uint64_t master_now_ns(void);
 
 /*
  * master_upgrade.c: begins one that is wanted, when nothing else is on its way; sees the end of its

@@ -42,6 +42,7 @@ static void discard_next(struct master *master)
 {
 	if (!master->next)
 		return;
+	master_canary_end(master);
 	master_each_row(master, master->next, row_drain);
 	master_each_admin(master, master->next, row_drain);
 	generation_retire(master->next);
@@ -246,11 +247,26 @@ static void start_workers(struct master *master)
 	}
 	if (rows_free(&master->rows) < next->workers)
 		return;
-	for (unsigned i = 0; i < next->workers; i++)
+	next->trial = master_canary_is_wanted(master);
+	for (unsigned i = 0; i < (next->trial ? 1 : next->workers); i++)
 		rows_start(&master->rows, next, i);
 	if (!master->active)
 		master_start_admin(master, next);
-	master->stage = STAGE_STARTING;
+	master->stage = next->trial ? STAGE_CANARY : STAGE_STARTING;
+}
+
+static void on_canary(struct master *master)
+{
+	char why[MASTER_CANARY_WHY_MAX];
+	enum master_canary_state state = master_canary_look(master, why);
+
+	if (state == MASTER_CANARY_WORSE) {
+		fail(master, why, MASTER_FAILED);
+	} else if (state == MASTER_CANARY_GOOD) {
+		master_canary_end(master);
+		master->next->trial = false;
+		master->stage = STAGE_STARTING;
+	}
 }
 
 static void on_starting(struct master *master)
@@ -273,6 +289,7 @@ void master_reload_advance(struct master *master)
 		[STAGE_LOADED] = prove,
 		[STAGE_PROVING] = on_proving,
 		[STAGE_PROVEN] = start_workers,
+		[STAGE_CANARY] = on_canary,
 		[STAGE_STARTING] = on_starting,
 	};
 

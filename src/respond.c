@@ -164,7 +164,7 @@ static void decide_keep_alive(struct conn *conn, const struct request *request)
 
 	conn->served++;
 	conn->closing = !request->http.keep_alive;
-	if (conn->unlisted)
+	if (conn->unlisted && !engine->trial)
 		conn->closing = conn->linger = true;
 	if (limit && conn->served >= limit) {
 		engine_count(engine, COUNTER_max_keepalive, 1);

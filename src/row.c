@@ -172,7 +172,7 @@ static void serve(struct row *row)
 	if (row->number == ROW_PROVER)
 		row->generation->proven = true;
 	/* The admin process answers from the start on, to tell that the others do not. */
-	if (row->generation->serving || row->number == ROW_ADMIN)
+	if (row->generation->serving || row->generation->trial || row->number == ROW_ADMIN)
 		row_go(row);
 }
 

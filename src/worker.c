@@ -248,6 +248,8 @@ static void start_recycler(struct worker *worker)
 
 static void begin(struct worker *worker)
 {
+	if (worker->acceptor) /* told a second time: all are of this generation now */
+		worker->engine.trial = false;
 	if (worker->acceptor || worker->engine.mode != ENGINE_SERVING)
 		return;
 	worker->acceptor = acceptor_start(&worker->engine);
@@ -367,11 +369,14 @@ static int set_listener_ids(struct engine *engine)
 {
 	const struct config *config = engine->config;
 
-	engine->listener_ids = calloc(config->listen_count + 1, sizeof *engine->listener_ids);
+	engine->listener_ids =
+		calloc(config->listen_count + CONN_OTHER_LISTENERS, sizeof *engine->listener_ids);
 	if (!engine->listener_ids)
 		return -1;
 	for (size_t i = 0; i < config->listen_count; i++)
 		engine->listener_ids[i] = exchange_listener_id(config->listens[i].address);
+	engine->listener_id_count = config->listen_count;
+	engine->trial = engine->args->trial;
 	return 0;
 }
 
