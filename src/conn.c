@@ -28,7 +28,9 @@ enum {
 	COPY_REST_MAX = REQUEST_READ_SIZE / 2, /* of a request, copied out of the shared read buffer */
 	ARENA_HELD_MAX = 262144, /* arena memory that unsent responses may refer to */
 	READ_MIN = 1024,         /* octets that a read has room for */
+	ANNOUNCED_MAX = 32768,   /* octets that are reserved for a request before they come */
 	REQUESTS_AT_ONCE = 32,   /* of one connection; then the others have their turn */
+	OUTPUT_AT_ONCE = 262144, /* the same in octets of answers */
 };
 
 static void conn_process(struct conn *conn, struct request *request);
@@ -458,7 +460,7 @@ static void conn_process(struct conn *conn, struct request *request)
 		return;
 	}
 	while (request->pos < request->len && !conn->closing) {
-		if (left-- == 0) {
+		if (left-- == 0 || engine->output.len > OUTPUT_AT_ONCE) {
 			if (flush(conn, request))
 				take_turns(conn, request);
 			return;
@@ -505,27 +507,24 @@ static void on_end_of_input(struct conn *conn)
 		conn_close(conn);
 }
 
-/* Room to read into: for a body of known length all that is missing, and an octet to see the end
- * by. */
+/*
+ * Room to read into: for a body of known length all that is missing, and an octet to see the end
+ * by.  But what was announced counts for little: beyond that, room doubles as octets come.
+ */
 static int reserve(struct request *request)
 {
 	const struct http_request *http = &request->http;
-	uint64_t missing = 1;
+	size_t most = request->len + READ_MIN < ANNOUNCED_MAX ? ANNOUNCED_MAX - request->len : READ_MIN;
+	uint64_t missing = READ_MIN;
 
 	if (http->phase == HTTP_PHASE_LENGTH)
-		missing += http->content_length - http->body_len;
-	else if (request->cap - request->len < READ_MIN)
-		missing = request->len > READ_MIN ? request->len : READ_MIN;
-	/* Grow with what has come, not with what was announced. */
-	if (missing > REQUEST_READ_SIZE && missing > request->len)
-		missing = request->len > REQUEST_READ_SIZE ? request->len : REQUEST_READ_SIZE;
-	return request_reserve(request, (size_t)missing);
+		missing = http->content_length - http->body_len + 1;
+	return request_reserve(request, missing < most ? (size_t)missing : most);
 }
 
-static ssize_t receive_stamped(struct conn *conn, struct request *request)
+static ssize_t receive_stamped(struct conn *conn, struct request *request, size_t room)
 {
 	struct engine *engine = conn->io.data;
-	size_t room = request->cap - request->len;
 	ssize_t got = stamped_receive(engine, conn->io.fd, request->buf + request->len, room,
 				      conn->drained_ns, &request->read_ns);
 
@@ -538,11 +537,14 @@ static ssize_t receive_stamped(struct conn *conn, struct request *request)
 static ssize_t receive(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
+	size_t room = request->cap - request->len;
 
+	if (room > REQUEST_READ_SIZE) /* the others have their turn */
+		room = REQUEST_READ_SIZE;
 	if (conn->stamped)
-		return receive_stamped(conn, request);
+		return receive_stamped(conn, request, room);
 	request->read_ns = engine->now_ns;
-	return recv(conn->io.fd, request->buf + request->len, request->cap - request->len, 0);
+	return recv(conn->io.fd, request->buf + request->len, room, 0);
 }
 
 /* What the client has sent is behind len.  0, or below: there is none, or the connection is closed.

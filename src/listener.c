@@ -21,7 +21,7 @@
 #define STORED_PUBLIC "whitecap-listen-"
 #define STORED_ADMIN "whitecap-admin-"
 
-enum { STORED_NAME_MAX = 256, STORE_FLUSH_MS = 2000 };
+enum { STORED_NAME_MAX = 256, STORE_FLUSH_MS = 2000, NOTSENT_MAX = 262144 };
 
 struct listener_pool {
 	struct listener *first;
@@ -44,7 +44,8 @@ struct request {
 /*
  * Accepted sockets inherit all of these.  A dead peer is found after 60 + 3 * 10 s of silence.
  * TCP_USER_TIMEOUT overrides TCP_KEEPCNT: shorter than their sum, it would end a connection
- * after the first lost probe.
+ * after the first lost probe.  What a client does not read stays with us, beyond so many octets:
+ * else the kernel takes up to 4 MiB of each, and with that memory all connections of the machine get slow.
  */
 static const struct option {
 	int level, name, value;
@@ -52,7 +53,7 @@ static const struct option {
 	{SOL_SOCKET, SO_REUSEADDR, 1},          {SOL_SOCKET, SO_KEEPALIVE, 1},
 	{IPPROTO_TCP, TCP_NODELAY, 1},          {IPPROTO_TCP, TCP_KEEPIDLE, 60},
 	{IPPROTO_TCP, TCP_KEEPINTVL, 10},       {IPPROTO_TCP, TCP_KEEPCNT, 3},
-	{IPPROTO_TCP, TCP_USER_TIMEOUT, 89000},
+	{IPPROTO_TCP, TCP_USER_TIMEOUT, 89000}, {IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_MAX},
 };
 
 static const struct hint {

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+enum { EXPIRED_AT_ONCE = 64 }; /* then what came meanwhile has its turn */
+
 static void arm(struct timeout_list *list, uint64_t now_ns)
 {
 	uint64_t due = list->ring.next->since_ns + list->length_ns;
@@ -23,8 +25,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	struct timeout *oldest;
 
 	(void)loop, (void)events;
-	while ((oldest = list->ring.next) != &list->ring) {
-		if (oldest->since_ns + list->length_ns > now_ns) {
+	for (int left = EXPIRED_AT_ONCE; (oldest = list->ring.next) != &list->ring; left--) {
+		if (left == 0 || oldest->since_ns + list->length_ns > now_ns) {
 			arm(list, now_ns);
 			return;
 		}

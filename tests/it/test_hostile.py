@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Slow and greedy clients: what they may cost the others, counted, and the memory they may take, by its formula."""
+import json
+import os
 import re
 import threading
 
-from test_stats import Stats
-from whitecap_it import Server, get, kit_route, pause
+from whitecap_it import Server, connect, get, kit_route, needs_plain, pause, post, request
 from whitecap_it import proc
 
 AT_ONCE = 32  # requests of one connection, before the others have their turn
+EXPIRED = 64  # timeouts of one kind, likewise
 SEQUENCE = kit_route("/n", "sequence")
 
 
@@ -62,3 +64,142 @@ def test_a_hundred_thousand_requests_in_one_write_hold_up_nobody():
         assert got == sorted(got) and len(set(got)) == count
         for c in others:
             c.close()
+
+
+# The formula of whitecap(8), MEMORY; octets.
+CONNECTION, REQUEST, FIELD = 256, 12288, 16
+NOT_SENT, ANNOUNCED = 262144, 32768
+LIMITS = {"header_size": 16384, "headers": 100, "body_size": 131072}
+ROUTES = [{"path": "/", "handler": "hello"}, {"path": "/echo", "handler": "echo"}, kit_route("/big", "big", n=65536)]
+
+
+def most(octets, announced=0, unsent=0):
+    room = max(4096, min(ANNOUNCED, announced), 2 * octets + 2048)
+    return CONNECTION + REQUEST + FIELD * LIMITS["headers"] + room + unsent
+
+
+def longest_head():
+    """A whole head of header_size octets, not one field too many."""
+    room = LIMITS["header_size"] - len(get("/"))
+    fields = [("X", "x" * 195)] * (room // 200)
+    return get("/", fields + [("X", "x" * (room % 200 - 5))]) if room % 200 >= 5 else get("/", fields)
+
+
+def check_memory(data, bound, count=200):
+    """So many connections that have sent data, which the server has read as far as it wants."""
+    needs_plain()
+    with Server({"limits": LIMITS, "routes": ROUTES}) as s, s.client() as other:
+        other.get("/big")
+        before = proc.memory_kb([s.worker])
+        held = [connect(s.address) for _ in range(count)]
+        for one in held:
+            one.setblocking(False)
+            assert one.send(data) == len(data)
+        proc.wait_until(lambda: all(unread(s.port, one) == 0 for one in (held[0], held[-1])), "all read")
+        assert other.get("/").status == 200
+        each = (proc.memory_kb([s.worker]) - before) * 1024 / count
+        print("%.0f octets for each, at most %d" % (each, bound))
+        assert each <= bound, "%.0f octets for each connection, expected at most %d" % (each, bound)
+        for one in held:
+            one.close()
+
+
+def queues(port):
+    """Octets in the sockets of the server, by the client's port: not sent or not acknowledged, not read."""
+    out = {}
+    with open("/proc/net/tcp") as f:
+        for line in list(f)[1:]:
+            fields = line.split()
+            local, remote = (int(fields[i].split(":")[1], 16) for i in (1, 2))
+            if local == port and fields[3] == "01":
+                out[remote] = tuple(int(n, 16) for n in fields[4].split(":"))
+    return out
+
+
+def unread(port, one):
+    return queues(port).get(one.getsockname()[1], (0, 1))[1]
+
+
+def test_memory_of_heads_that_have_begun():
+    check_memory(b"GET / HTTP/1.1\r\nHost: a\r\nX: ", most(30))
+
+
+def test_memory_of_heads_of_the_largest_size():
+    data = longest_head()
+    assert len(data) == LIMITS["header_size"]
+    with Server({"limits": LIMITS}) as s, s.client() as c:
+        assert c.ask(data).status == 200
+    check_memory(data[:-1], most(len(data)))
+
+
+def test_memory_of_bodies_that_are_only_announced():
+    check_memory(post("/echo", b"x" * LIMITS["body_size"])[:100], most(100, announced=LIMITS["body_size"]))
+
+
+def test_memory_of_bodies_of_the_largest_size():
+    data = post("/echo", b"x" * 60000)[:-1]
+    check_memory(data, most(len(data)))
+
+
+def test_memory_of_requests_behind_answers_that_nobody_reads():
+    """Of the worker, and of the kernel."""
+    count = 100
+    data = get("/big") * 1000
+    with Server({"limits": LIMITS, "routes": ROUTES}) as s, s.client() as other:
+        other.get("/big")
+        before = proc.memory_kb([s.worker])
+        held = [connect(s.address, receive_buffer=4096) for _ in range(count)]
+        for one in held:
+            one.setblocking(False)
+            one.send(data)
+        proc.wait_until(lambda: other.get("/").status == 200 and min(q[0] for p, q in queues(s.port).items()
+                        if p != other.s.getsockname()[1]) > 0, "answers on their way")
+        sizes = [q[0] for q in queues(s.port).values()]
+        each = (proc.memory_kb([s.worker]) - before) * 1024 / count
+        print("%.0f octets for each, in the kernel at most %d" % (each, max(sizes)))
+        assert max(sizes) <= NOT_SENT + 2 * 65536, max(sizes)
+        assert proc.scale() > 1 or each <= most(65536, unsent=NOT_SENT), each
+        for one in held:
+            one.close()
+
+
+def test_a_million_chunks():
+    needs_plain()
+    data = request("POST", "/echo", headers=[("Transfer-Encoding", "chunked")])
+    with Server({"limits": {"body_size": 1000000}}) as s, s.client() as c, s.client() as other:
+        before = proc.memory_kb([s.worker])
+        sender = send_all(c, data + b"1\r\nx\r\n" * 1000000 + b"0\r\n\r\n")
+        while sender.is_alive():
+            assert other.get("/").status == 200
+        assert c.receive().body == b"x" * 1000000
+        used = (proc.memory_kb([s.worker]) - before) * 1024
+        assert used <= most(1000000), used
+
+
+def test_clients_that_are_timed_out_together_hold_up_nobody():
+    """However many: who asks meanwhile is answered between them."""
+    count = 300
+    with Server({"timeouts": {"request": "400ms"}, "access_log": {"path": "access.log"},
+                 "routes": [SEQUENCE, kit_route("/block", "block", n=700)]}) as s:
+        with s.client() as blocker, s.client() as other:
+            slow = [connect(s.address) for _ in range(count)]
+            for one in slow:
+                one.sendall(b"GET")
+            blocker.send(get("/block"))
+            pause(0.1)
+            other.send(get("/n"))  # when the handler is through, this and all the timeouts are due
+            assert other.receive().status == 200
+            for one in slow:
+                one.settimeout(10 * proc.scale())
+                assert one.recv(4096).startswith(b"HTTP/1.1 408 ")
+                one.close()
+        path = os.path.join(s.folder, "access.log")
+        proc.wait_until(lambda: len(statuses(path)) == count + 2, lambda: "all in the log: %s" % statuses(path))
+        assert len(set(statuses(path))) == 2
+        first, second = [i for i, status in enumerate(statuses(path)) if status == 200]
+        assert second - first - 1 <= EXPIRED, statuses(path)
+
+
+def statuses(path):
+    with open(path) as f:
+        return [json.loads(line)["status"] for line in f]
