@@ -117,6 +117,7 @@ def test_one_that_crashes_is_taken_back():
         old = set(s.workers())
         s.write_config(routes=[{"path": "/*", "handler": crash_handler()}], reload=canary(60))
         s.reload_refused("reload failed: canary: ")
+        proc.wait_until(lambda: callers.statuses["500"] == 1, "the one that crashed it told")
         check_rolled_back(s, callers, old, "canary: ")
         assert s.stats()["total"]["lost"] == 0
 
