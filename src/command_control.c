@@ -213,7 +213,7 @@ int command_stop(const struct command_options *options)
 {
 	struct server server;
 	int code = open_server(&server, options);
-	uint64_t ms = options->config->drain_ms + PATIENCE_MS;
+	uint64_t ms = options->config->drain_delay_ms + options->config->drain_ms + PATIENCE_MS;
 
 	if (code)
 		return code;

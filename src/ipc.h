@@ -17,6 +17,8 @@ enum ipc_type {
 	IPC_RECYCLE,   /* child: wants to be replaced; text says why */
 	IPC_GO,        /* master: begin to accept */
 	IPC_REOPEN,    /* master: log files reopened; fds: log, access log (as far as configured) */
+	IPC_PING,      /* master: say that your loop turns */
+	IPC_PONG,      /* child: it does */
 };
 
 enum { IPC_TEXT_MAX = 8192, IPC_FDS_MAX = 4 };

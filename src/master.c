@@ -68,47 +68,6 @@ uint64_t master_now_ns(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
-/* Stopping. */
-
-void master_stop(struct master *master, void (*end)(struct row *))
-{
-	if (!master->stopping)
-		master_notify_stopping(master);
-	master->stopping = true;
-	upgrade_check_kill(&master->check);
-	if (master->left_scoreboard_fd >= 0 && !master->leaving)
-		scoreboard_stop(master->left_scoreboard_fd);
-	master->status.state = MASTER_STOPPING;
-	if (master->leaving)
-		listener_pool_keep(master->pool);
-	else
-		atomic_store(&master->rows.scoreboard->stopping, 1);
-	master_each_row(master, NULL, end);
-	if (end == row_kill) /* else it answers until the workers have gone */
-		master_each_admin(master, NULL, row_kill);
-	/* The workers have the listeners still, and take what is in their queues. */
-	for (struct generation *generation = master->all; generation; generation = generation->next)
-		generation_retire(generation);
-	master_canary_end(master);
-}
-
-static void on_stop(struct master *master)
-{
-	master_stop(master, master->stopping ? row_kill : row_stop);
-}
-
-/* With a store, workers leave as if others would go on at once. */
-static void on_term(struct master *master)
-{
-	if (!master->stopping)
-		master->leaving = master->rows.stored;
-	on_stop(master);
-}
-
-static void on_stop_now(struct master *master)
-{
-	master_stop(master, row_kill);
-}
 /* Keeping it running. */
 
 void master_fill(struct master *master, struct generation *generation)
@@ -247,6 +206,7 @@ static void end_stop(struct master *master)
 static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events)
 {
 	struct master *master = prepare->data;
+	bool delayed = ev_is_active(&master->stop_delay);
 
 	(void)loop;
 	(void)events;
@@ -254,7 +214,7 @@ static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events
 		master_reload_advance(master);
 	if (!master->stopping)
 		master_upgrade_advance(master);
-	if (!master->stopping && master->active) {
+	if (master->active && (!master->stopping || delayed)) {
 		fill(master);
 		relieve(master);
 		if (!master->active->foreign)
@@ -263,7 +223,7 @@ static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events
 			retry(master);
 	}
 	scoreboard_put_status(master->rows.scoreboard, &master->status);
-	if (master->stopping && rows_free(&master->rows) == SCOREBOARD_ADMIN - 1 &&
+	if (master->stopping && !delayed && rows_free(&master->rows) == SCOREBOARD_ADMIN - 1 &&
 	    master->check.pid == 0)
 		end_stop(master);
 	sweep(master);
@@ -346,9 +306,9 @@ static const struct {
 	int number;
 	void (*act)(struct master *);
 } signals[MASTER_SIGNALS] = {
-	{SIGTERM, on_term},  {SIGQUIT, on_stop},   {SIGINT, on_stop_now},
-	{SIGHUP, on_reload}, {SIGUSR1, on_reopen}, {SIGUSR2, on_upgrade},
-	{SIGTTIN, on_more},  {SIGTTOU, on_fewer},  {SIGCHLD, on_child},
+	{SIGTERM, master_on_term}, {SIGQUIT, master_on_quit}, {SIGINT, master_on_int},
+	{SIGHUP, on_reload},       {SIGUSR1, on_reopen},      {SIGUSR2, on_upgrade},
+	{SIGTTIN, on_more},        {SIGTTOU, on_fewer},       {SIGCHLD, on_child},
 };
 
 static void on_signal(struct ev_loop *loop, struct ev_signal *watcher, int events)
@@ -369,6 +329,7 @@ static void start_watchers(struct master *master)
 	}
 	master_stats_init(master);
 	master_notify_start(master);
+	master_stop_init(master);
 	ev_timer_init(&master->retry, on_retry, RETRY_S, 0.);
 	master->retry.data = master;
 	ev_prepare_init(&master->look, on_look);
@@ -388,6 +349,7 @@ static void stop_watchers(void *data)
 		ev_signal_stop(master->loop, &master->signals[i]);
 	ev_prepare_stop(master->loop, &master->look);
 	ev_timer_stop(master->loop, &master->retry);
+	ev_timer_stop(master->loop, &master->stop_delay);
 	ev_timer_stop(master->loop, &master->notify.timer);
 	watchdog_stop(&master->watchdog);
 	ev_loop_destroy(master->loop);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "log.h"
 #include "master_parts.h"
 #include "notify.h"
 #include "stats.h"
@@ -63,13 +64,36 @@ void master_notify_stopping(const struct master *master)
 		notify_send(-1, "STOPPING=1\nSTATUS=Stopping: connections are drained");
 }
 
-/* Workers that hang are the master's own business (timeouts.handler); a server without any that
- * serves is not. */
-static bool is_healthy(const struct master *master)
+/* A worker that hangs is the master's own business (timeouts.handler); a server without any that
+ * serves and turns its loop is not. */
+static bool is_healthy(struct master *master)
 {
-	return master->stopping || !master->active ||
-	       master_count_rows(master, master->active, SLOT_READY) > 0 ||
-	       master_count_rows(master, master->active, SLOT_LEAVING) > 0;
+	bool healthy = master->stopping || !master->active;
+
+	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+		struct row *row = &master->rows.row[i];
+
+		if (row->generation == master->active && row_serves(row))
+			healthy |= row_answers(row);
+	}
+	return healthy;
+}
+
+static void tell_alive(struct master *master)
+{
+	struct master_notify *notify = &master->notify;
+	uint64_t now = now_us();
+
+	if (is_healthy(master)) {
+		notify_send(-1, "WATCHDOG=1");
+		notify->alive_us = now;
+		notify->silent = false;
+	} else if (!notify->silent && now - notify->alive_us > notify_watchdog_us() / 2) {
+		log_error("no worker has answered for %.1f s: the service manager will end the "
+			  "server",
+			  (double)(now - notify->alive_us) / 1e6);
+		notify->silent = true;
+	}
 }
 
 /* What came since the last status. */
@@ -103,8 +127,8 @@ static void on_tick(struct ev_loop *loop, struct ev_timer *timer, int events)
 	bool serving = master->status.state == MASTER_SERVING && master->active;
 
 	(void)loop, (void)events;
-	if (notify_watchdog_us() && is_healthy(master))
-		notify_send(-1, "WATCHDOG=1");
+	if (notify_watchdog_us())
+		tell_alive(master);
 	if (!serving)
 		notify_send(-1, "EXTEND_TIMEOUT_USEC=%d", EXTEND_US);
 	else if (now_us() - master->notify.told_us >= STATUS_TICKS_S * 1000000u)
@@ -117,7 +141,7 @@ void master_notify_start(struct master *master)
 	double watchdog_s = (double)notify_watchdog_us() / 1e6 / WATCHDOG_SHARE;
 	double tick_s = watchdog_s > 0 && watchdog_s < TICK_S ? watchdog_s : TICK_S;
 
-	master->notify.told_us = now_us();
+	master->notify.told_us = master->notify.alive_us = now_us();
 	master->notify.requests = scoreboard_total(stats.board, COUNTER_requests);
 	stats_add_all(&stats, &master->notify.latency);
 	ev_timer_init(&master->notify.timer, on_tick, tick_s, tick_s);

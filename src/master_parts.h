@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the master share, and nobody else includes: master.c (the loop, the signals,
- * keeping it running), master_reload.c (a new generation), master_stats.c, master_notify.c
- * and master_upgrade.c.
+ * keeping it running), master_stop.c, master_reload.c (a new generation), master_stats.c,
+ * master_notify.c and master_upgrade.c.
  */
 #ifndef MASTER_PARTS_H
 #define MASTER_PARTS_H
@@ -27,6 +27,8 @@ enum { MASTER_SIGNALS = 9, MASTER_WORKERS_MAX = SCOREBOARD_ADMIN - 2 };
 struct master_notify {
 	struct ev_timer timer;
 	uint64_t told_us;  /* CLOCK_MONOTONIC */
+	uint64_t alive_us; /* the last sign of life */
+	bool silent;       /* and the log says that there is none any more */
 	uint64_t requests; /* until then */
 	struct histogram_sum latency;
 };
@@ -53,7 +55,8 @@ struct master {
 	bool upgrade_wanted;
 	bool upgrade_due; /* the program is proven: out of the loop, then exec */
 	struct upgrade_check check;
-	bool stopping;
+	bool stopping;              /* also while stop_delay runs: no more reloads and upgrades */
+	struct ev_timer stop_delay; /* timeouts.drain_delay: until then all serve on */
 	bool leaving;     /* stopping, and the connections go on in the next instance */
 	bool log_is_file; /* not stderr */
 	enum master_exit exit_code;
@@ -82,8 +85,15 @@ unsigned master_count_rows(const struct master *master, const struct generation 
 /* Has the admin process of a generation started unless it is there. */
 void master_start_admin(struct master *master, struct generation *generation);
 
-/* Ends all that runs by row_stop(), row_drain() or row_kill(); the loop ends when all are gone. */
+/*
+ * master_stop.c: ends all that runs by row_stop(), row_drain() or row_kill(); the loop ends when
+ * all are gone.  The others are what signals do.
+ */
+void master_stop_init(struct master *master);
 void master_stop(struct master *master, void (*end)(struct row *));
+void master_on_term(struct master *master);
+void master_on_quit(struct master *master);
+void master_on_int(struct master *master);
 
 /* master_reload.c: takes a reload that is wanted or on its way as far as it goes now. */
 void master_reload_advance(struct master *master);

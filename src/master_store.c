@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +21,9 @@
 #define NAME_GIVE "whitecap-give"
 #define NAME_TAKE "whitecap-take"
 
-enum { FLUSH_MS = 5000 };
+#define NAME_PROBE "whitecap-probe"
+
+enum { FLUSH_MS = 5000, PROBE_MS = 1000 };
 
 /* The end of an exchange that was stored; -1: there is none. */
 static int pick(struct passed *passed, const char *name)
@@ -56,6 +59,24 @@ int master_store_open(struct master *master)
 	return exchange_open(exchange);
 }
 
+/* A manager without room closes what it is sent, and says nothing: so it is sent the end of a pipe. */
+static bool has_room(void)
+{
+	int ends[2];
+	struct pollfd closed = {.fd = -1};
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	closed.fd = ends[0];
+	notify_send(ends[1], "FDSTORE=1\nFDNAME=" NAME_PROBE "\nFDPOLL=0");
+	close(ends[1]);
+	notify_flush(PROBE_MS);
+	poll(&closed, 1, 0);
+	notify_send(-1, "FDSTOREREMOVE=1\nFDNAME=" NAME_PROBE);
+	close(ends[0]);
+	return !(closed.revents & POLLHUP);
+}
+
 void master_store_begin(struct master *master)
 {
 	struct exchange *exchange = &master->rows.exchange;
@@ -63,6 +84,12 @@ void master_store_begin(struct master *master)
 	master->rows.stored = notify_has_store() && !master->options.test;
 	if (!master->rows.stored)
 		return;
+	if (!has_room()) {
+		log_warn("connections will not outlive the server: the service manager stores nothing "
+			 "(FileDescriptorStoreMax=)");
+		master->rows.stored = false;
+		return;
+	}
 	if (notify_send(exchange->give, "FDSTORE=1\nFDNAME=" NAME_GIVE "\nFDPOLL=0") == 0 &&
 	    notify_send(exchange->take, "FDSTORE=1\nFDNAME=" NAME_TAKE "\nFDPOLL=0") == 0)
 		return;

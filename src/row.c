@@ -145,7 +145,7 @@ static void spawn(struct row *row)
 	}
 	clear_slot(row);
 	atomic_store(&slot_of(row)->used, 1);
-	row->was_ready = false;
+	row->was_ready = row->asked = false;
 	row->fault[0] = '\0';
 	row->started_ns = now_ns();
 	row->pid = launch_child(row, pair[1]);
@@ -300,6 +300,8 @@ static void on_text(struct row *row, const struct ipc_message *message)
 	};
 	char reason[IPC_TEXT_MAX];
 
+	if (message->type == IPC_PONG)
+		row->asked = false;
 	if (message->type >= sizeof events / sizeof *events || !events[message->type].known)
 		return;
 	/* A proving child's text says where in the configuration the mistake is. */
@@ -575,6 +577,17 @@ bool row_is_wanted(const struct row *row)
 {
 	return row->state == SLOT_STARTING || row->state == SLOT_READY ||
 	       row->state == SLOT_FAILING || row->state == SLOT_BACKOFF;
+}
+
+/* One question at a time: they must not fill the queue of a worker that stands still.  Those of the
+ * program before this one may not know it. */
+bool row_answers(struct row *row)
+{
+	bool answers = row->generation->foreign || !row->asked;
+
+	if (!row->generation->foreign && !row->asked)
+		row->asked = ipc_send(row->ipc, IPC_PING, NULL, NULL, 0) == 0;
+	return answers;
 }
 
 void row_drain(struct row *row)

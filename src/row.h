@@ -33,6 +33,7 @@ struct row {
 	/* As long as it is not empty: */
 	unsigned number; /* of the worker, or ROW_PROVER */
 	struct generation *generation;
+	bool asked;     /* IPC_PING, and has not answered yet */
 	bool was_ready; /* its process, or the last one if there is none */
 	pid_t pid;      /* 0: no process */
 	int ipc;
@@ -86,6 +87,9 @@ bool row_is_wanted(const struct row *row);
 
 /* Whether its process is up, and nobody has told it to go. */
 bool row_serves(const struct row *row);
+
+/* Whether its loop has turned since the last call, which is asked for at each. */
+bool row_answers(struct row *row);
 
 void row_drain(struct row *row); /* it may finish its work */
 void row_stop(struct row *row);  /* it may finish its work, but nobody goes on after it */

@@ -286,6 +286,8 @@ static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 			begin(worker);
 		else if (message.type == IPC_REOPEN)
 			reopen(worker, &message);
+		else if (message.type == IPC_PING)
+			ipc_send(io->fd, IPC_PONG, NULL, NULL, 0);
 	}
 	if (got == 0) { /* the master has died */
 		ev_io_stop(loop, io);

@@ -1,89 +1,16 @@
 # SPDX-License-Identifier: MIT
 """What a service manager sees of the server, and what its variables do to it."""
-import array
-import fcntl
 import os
 import re
-import resource
-import shutil
 import signal
 import socket
-import struct
-import subprocess
 import tempfile
-import threading
 import time
 
-from move_client import Crowd
-from whitecap_it import Client, Server, Skip, build, get, kit_route, needs_program, needs_root, proc
+from whitecap_it import Client, Server, build, get, kit_route, pause, proc
+from whitecap_it.manager import Activated, Manager, RealManager
 
 LEAK = ("NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_", "FDSTORE")
-
-
-class Manager:
-    """A notify socket that notes each message with its time and the sender, and keeps what is stored."""
-
-    def __init__(self, abstract=False):
-        self.folder = tempfile.TemporaryDirectory(prefix="whitecap-it-")
-        self.name = ("@whitecap-it-%d" % os.getpid()) if abstract else os.path.join(self.folder.name, "notify")
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self.socket.bind(self.name.replace("@", "\0", 1) if abstract else self.name)
-        self.messages = []   # (fields, pid, microseconds on CLOCK_MONOTONIC)
-        self.stored = {}     # name: descriptors
-        self.thread = threading.Thread(target=self.read, daemon=True)
-        self.thread.start()
-
-    def read(self):
-        while True:
-            room = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4 * 253)
-            data, extra, _, _ = self.socket.recvmsg(8192, room)
-            now, pid, fds = time.monotonic_ns() // 1000, 0, array.array("i")
-            for _, kind, value in extra:
-                if kind == socket.SCM_CREDENTIALS:
-                    pid = struct.unpack("3i", value)[0]
-                elif kind == socket.SCM_RIGHTS:
-                    fds.frombytes(value)
-            if data == b"end":
-                return
-            fields = dict(line.split("=", 1) for line in data.decode().split("\n"))
-            self.store(fields, list(fds))
-            self.messages.append((fields, pid, now))
-
-    def store(self, fields, fds):
-        name = fields.get("FDNAME")
-        if "FDSTORE" in fields:
-            self.stored.setdefault(name, []).extend(fds)
-            return
-        if "FDSTOREREMOVE" in fields:
-            fds += self.stored.pop(name, [])
-        for fd in fds:
-            os.close(fd)
-
-    def environment(self, **more):
-        return dict({"NOTIFY_SOCKET": self.name}, **more)
-
-    def find(self, key, since=0):
-        return [m for m in self.messages[since:] if key in m[0]]
-
-    def wait(self, key, count=1, since=0, seconds=10.0):
-        return proc.wait_until(lambda: len(self.find(key, since)) >= count and self.find(key, since)[count - 1],
-                               lambda: "%d x %s in %s" % (count, key, [m[0] for m in self.messages]), seconds)
-
-    def senders(self):
-        return {pid for _, pid, _ in self.messages}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.sendto(b"end", self.socket.getsockname())
-        self.thread.join()
-        self.socket.close()
-        for fd in sum(self.stored.values(), []):
-            os.close(fd)
-        self.folder.cleanup()
 
 
 def life(abstract):
@@ -157,16 +84,58 @@ def test_an_upgrade_keeps_the_manager():
         assert m.senders() == {s.process.pid}
 
 
-def test_signs_of_life_come_in_time():
+def test_signs_of_life_and_the_status_come_in_time():
     env = {"WATCHDOG_USEC": "300000"}
     with Manager() as m, Server({"workers": 1}, env=m.environment(**env)):
         m.wait("WATCHDOG", 4)
         gaps = [b[2] - a[2] for a, b in zip(m.find("WATCHDOG"), m.find("WATCHDOG")[1:])]
         assert min(gaps) < 300000, gaps
-    with Manager() as m, Server({"workers": 1}, env=m.environment(WATCHDOG_PID="1", **env)):
+    with Manager() as m, Server({"workers": 1}, env=m.environment(WATCHDOG_PID="1", **env)) as s:
         m.wait("READY")
-        m.wait("STATUS", 2)
+        with s.client() as c:
+            for _ in range(200):
+                c.get("/")
+        text = m.wait("STATUS", 2)[0]["STATUS"]
+        assert re.search(r"1 of 1 workers, generation 1, [1-9]\d* requests/s, p99 \S+ ms", text), text
         assert not m.find("WATCHDOG")
+
+
+def signs_of_life(manager, seconds):
+    """How many come in that time."""
+    since = len(manager.messages)
+    pause(seconds)
+    return len(manager.find("WATCHDOG", since))
+
+
+def test_signs_of_life_cease_while_no_worker_answers():
+    """The admin process, which still does, is no worker."""
+    config = {"workers": 2, "admin": {"listen": "127.0.0.1:0"}}
+    env = {"WATCHDOG_USEC": "600000"}  # a look each 200 ms
+    with Manager() as m, Server(config, env=m.environment(**env), errors=["no worker has answered"]) as s:
+        m.wait("WATCHDOG", 2)
+        one, other = s.workers()
+        os.kill(one, signal.SIGSTOP)
+        assert signs_of_life(m, 1.0) >= 2
+        os.kill(other, signal.SIGSTOP)
+        s.log.wait("no worker has answered for")
+        assert signs_of_life(m, 1.0) == 0
+        os.kill(one, signal.SIGCONT)
+        m.wait("WATCHDOG", 3, since=len(m.messages))
+        os.kill(other, signal.SIGCONT)
+        assert s.get().status == 200
+
+
+def test_the_manager_ends_a_server_whose_workers_stand_still():
+    config = {"workers": 2, "listen": ["127.0.0.1:%d" % (20000 + os.getpid() % 10000)]}
+    with RealManager(config, WatchdogSec="1") as m:
+        m.ctl("start", m.unit)
+        before = m.pid()
+        for pid in proc.children(before):
+            os.kill(pid, signal.SIGSTOP)
+        m.wait_next(before)
+        assert m.show("NRestarts") == "1"
+        with Client(config["listen"][0]) as c:
+            assert c.get("/").status == 200
 
 
 def test_a_drain_asks_for_more_time():
@@ -181,6 +150,19 @@ def test_a_drain_asks_for_more_time():
             assert int(m.wait("EXTEND_TIMEOUT_USEC", since=since)[0]["EXTEND_TIMEOUT_USEC"]) > 1000000
             assert c.receive().text == "v1"
         s.wait_exit()
+
+
+def test_a_drain_may_take_longer_than_the_manager_waits():
+    config = {"workers": 1, "listen": ["127.0.0.1:%d" % (20000 + os.getpid() % 10000)],
+              "routes": [{"path": "/", "handler": build.version_handler("v1")}]}
+    with RealManager(config, TimeoutStopSec="1") as m:
+        m.ctl("start", m.unit)
+        with Client(config["listen"][0]) as c:
+            c.send(get("/?n=2000"))
+            c.expect_silence(0.2)
+            m.ctl("stop", m.unit)
+            assert c.receive().text == "v1"
+        assert m.show("Result") == "success"
 
 
 def test_workers_and_commands_of_handlers_know_nothing_of_the_manager():
@@ -200,23 +182,6 @@ def test_workers_and_commands_of_handlers_know_nothing_of_the_manager():
         assert "PATH=" in text and not any(name in text for name in LEAK), text
         s.stop()
         assert m.senders() == {s.process.pid}
-
-
-class Activated(Server):
-    """A server to which listening sockets are passed, as a manager does it: named, from descriptor 3 on."""
-
-    SCRIPT = 'exec %s; LISTEN_PID=%s LISTEN_FDS=%d LISTEN_FDNAMES=%s exec "$@"'
-
-    def __init__(self, config, sockets, pid="$$", **options):
-        copies = [fcntl.fcntl(s, fcntl.F_DUPFD, 100) for s in sockets.values()]
-        self.passed = copies
-        moves = " ".join("%d<&%d %d<&-" % (3 + i, fd, fd) for i, fd in enumerate(copies))
-        script = self.SCRIPT % (moves, pid, len(sockets), ":".join(sockets))
-        super().__init__(config, wrap=["bash", "-c", script, "bash"], fds=False, **options)
-
-    @property
-    def pid(self):
-        return self.process.pid
 
 
 def listening(address):
@@ -258,165 +223,8 @@ def test_sockets_for_another_process_are_left_alone():
             s.log.wait("no sockets were passed")
 
 
-class RealManager:
-    """
-    A systemd of the user's own, with the unit as it is shipped but for the part of its sandbox
-    that needs the system's.  It believes to be where systemd is the init: its /run/systemd is its own.
-    """
-
-    SCRIPT = """mkdir -p /run/systemd && mount -t tmpfs none /run/systemd && mkdir -p /run/systemd/system || exit 77
-        exec /lib/systemd/systemd --user --unit=basic.target"""
-    ABOVE = "User|RuntimeDirectory|LogsDirectory|AmbientCap|CapabilityBound|Private|Protect"
-
-    def __init__(self, config):
-        for name in ("unshare", "systemctl"):
-            needs_program(name)
-        if not os.path.exists("/lib/systemd/systemd"):
-            raise Skip("needs systemd")
-        needs_root()
-        self.folder = tempfile.mkdtemp(prefix="whitecap-it-")
-        self.server = Server(config, start=False)
-        # Managers side by side have one tree of control groups: the unit is theirs by its name.
-        self.unit = "whitecap-%d.service" % os.getpid()
-        self.env = dict(os.environ, XDG_RUNTIME_DIR=self.folder, XDG_CONFIG_HOME=self.folder + "/config",
-                        HOME=self.folder,
-                        SYSTEMD_LOG_TARGET="console")
-        for name in ("DBUS_SESSION_BUS_ADDRESS", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS"):
-            self.env.pop(name, None)
-        self.write_unit()
-        self.log = open(os.path.join(self.folder, "log"), "wb")
-        self.process = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", self.SCRIPT],
-                                        env=self.env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        try:
-            proc.wait_until(lambda: self.process.poll() is not None or self.is_running(), self.tail, 15)
-            if self.process.poll() is not None:
-                raise Skip("systemd --user does not run here: " + self.tail()[-200:])
-        except BaseException:
-            self.close()
-            raise
-
-    def is_running(self):
-        return self.ctl("show", "-P", "SystemState", check=False).stdout.strip() in ("running", "degraded")
-
-    def tail(self):
-        """Of the logs of systemd and of the server."""
-        text = ""
-        for name in (self.log.name, os.path.join(self.folder, "server")):
-            if os.path.exists(name):
-                with open(name, encoding="utf-8", errors="replace") as f:
-                    text += f.read()[-3000:]
-        return text
-
-    def write_unit(self):
-        with open(os.path.join(build.build_dir(), "conf", "whitecap.service"), encoding="utf-8") as f:
-            text = re.sub(r"\\\n\s*", "", f.read())
-        text = re.sub(r"(?<==)\S+/whitecap(?= )", build.binary(), text)
-        text = re.sub(r"(?<=-c )\S+/whitecap\.json", self.server.path, text)
-        text = text.replace("systemctl list-jobs", "env XDG_RUNTIME_DIR=%s systemctl --user list-jobs" % self.folder)
-        text = text.replace("ExecStop=+", "ExecStop=")
-        text = text.replace("[Service]", "[Service]\nStandardError=append:%s/server" % self.folder)
-        for name, value in build.sanitizer_options().items():  # the unit's filters allow no leak checker
-            text = text.replace("[Service]", "[Service]\nEnvironment=%s=%s" % (name, value))
-        text = re.sub(r"(?m)^(%s).*$" % self.ABOVE, "", text)
-        os.makedirs(os.path.join(self.folder, "config", "systemd", "user"))
-        with open(os.path.join(self.folder, "config", "systemd", "user", self.unit), "w", encoding="utf-8") as f:
-            f.write(text)
-
-    def ctl(self, *words, check=True):
-        done = subprocess.run(["systemctl", "--user", *words], env=self.env, stdin=subprocess.DEVNULL, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60 * proc.scale())
-        assert not check or done.returncode == 0, "systemctl %s: %s\n%s" % (" ".join(words), done.stdout, self.tail())
-        return done
-
-    def show(self, name):
-        return self.ctl("show", "-P", name, self.unit).stdout.strip()
-
-    def pid(self):
-        return int(self.show("MainPID"))
-
-    def close(self):
-        if self.process.poll() is None:
-            self.ctl("stop", self.unit, check=False)
-            self.process.terminate()
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        self.log.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.server.cleanup()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        if kind is not None and os.environ.get("WHITECAP_IT_VERBOSE"):
-            print(self.tail())
-        self.close()
-
-
-def stored_config(**more):
-    """A port that no client is given by the kernel."""
-    return dict({"workers": 2, "listen": ["127.0.0.1:%d" % (20000 + os.getpid() % 10000)],
-                 "routes": [{"path": "/*", "handler": build.move_handler("v1")}],
-                 "timeouts": {"request": "120s", "send": "120s", "drain": "20s"}}, **more)
-
-
-def crowd_of(manager, idle=1000, busy=64):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    return Crowd(manager.server.config["listen"][0], idle=idle, busy=busy)
-
-
-def wait_next(manager, before):
-    proc.wait_until(lambda: manager.show("ActiveState") == "active" and manager.pid() not in (0, before),
-                    manager.tail, 30)
-
-
-def test_no_restart_closes_a_connection():
-    with RealManager(stored_config()) as m:
-        m.ctl("start", m.unit)
-        with crowd_of(m) as crowd:
-            for _ in range(2):
-                before = m.pid()
-                m.ctl("restart", m.unit)
-                assert m.pid() != before
-            assert int(m.show("NFileDescriptorStore")) == 3
-            crowd.finish().check()
-
-
-def test_no_killed_master_closes_a_connection():
-    with RealManager(stored_config()) as m:
-        m.ctl("start", m.unit)
-        with crowd_of(m) as crowd:
-            before = m.pid()
-            os.kill(before, signal.SIGKILL)
-            wait_next(m, before)
-            crowd.finish().check()
-
-
-def test_a_stop_closes_politely():
-    """What is in progress is answered, and its client told; a restart would not close it."""
-    config = stored_config()
-    config["routes"] = [{"path": "/slow", "handler": build.version_handler("v1")},
-                        {"path": "/*", "handler": build.move_handler("v1")}]
-    with RealManager(config) as m:
-        m.ctl("start", m.unit)
-        with crowd_of(m, idle=100, busy=0) as crowd, Client(config["listen"][0]) as slow:
-            crowd.closing_allowed = True
-            slow.send(get("/slow?n=1500"))
-            slow.expect_silence(0.2)
-            m.ctl("stop", m.unit)
-            assert slow.receive().closes
-            slow.expect_closed()
-            report = crowd.finish()
-            assert report.closed == 100 and not report.trouble, report.trouble
-        proc.wait_until(lambda: m.show("ActiveState") == "inactive" and m.show("NFileDescriptorStore") == "0",
-                        lambda: "%s, %s descriptors" % (m.show("ActiveState"), m.show("NFileDescriptorStore")))
-
-
 def test_systemctl_reload_fails_with_the_mistakes():
-    with RealManager(stored_config()) as m:
+    with RealManager({}) as m:
         m.server.write_config(stats={"file": os.path.join(m.folder, "stats.json")})
         m.ctl("start", m.unit)
         before = m.pid()
