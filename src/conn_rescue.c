@@ -163,7 +163,7 @@ static void ship(struct exchange_batch *batch)
 			batch->count = 0;
 			break;
 		}
-		nanosleep(&pause, NULL); /* a bare system call */
+		nanosleep(&pause, NULL);
 	}
 	scoreboard_add(&slot->active, -(uint64_t)batch->count);
 	scoreboard_add(&slot->counter[COUNTER_moved_out], batch->count);
@@ -379,7 +379,7 @@ void conn_rescue_all(struct engine *engine, const struct fault_cause *cause)
 		return;
 	rescue.engine = engine;
 	rescue.cause = cause;
-	http_date_format(rescue.date, time(NULL)); /* time(): safe (signal-safety(7)) */
+	http_date_format(rescue.date, time(NULL));
 	make_own_taboo(engine);
 	exchange_clear(&rescue.batch);
 	exchange_clear(&rescue.errors);
@@ -432,6 +432,6 @@ void conn_rescue_answer(void)
 	if (!rescue.engine || rescue.errors.count == 0)
 		return;
 	while (must_wait(rescue.engine->args))
-		nanosleep(&pause, NULL); /* a bare system call */
+		nanosleep(&pause, NULL);
 	ship(&rescue.errors);
 }

@@ -23,6 +23,30 @@
 #include "probes.h"
 #include "threads.h"
 
+/*
+ * What is called from the signal handlers, here, in conn_rescue.c and in fault_report.c, and why
+ * that is safe there.  The program is linked with -z now, so that no call has to be resolved then.
+ *
+ * sigaction, sigprocmask and their sets, alarm, timer_settime, pause, getpid, clock_gettime, time,
+ * write, close                    on the list of signal-safety(7)
+ * sendmsg (ipc.c, fdpass.c)       on that list: the message to the master, the connections
+ * syscall(gettid, tgkill)         bare system calls: which thread this is; die by a signal again
+ * nanosleep                       a bare system call: for room, for its turn, for another thread
+ * memfd_create (exchange.c)       a bare system call: payloads larger than a message
+ * writev, pwritev2, poll, fcntl,
+ * fstat (log.c)                   bare system calls: one line of the report each
+ * memcpy, memset, strlen, strcmp  no state of their own; what they read may fault: see attempt()
+ * atomic_*                        free of locks for these types; in shared memory
+ * sigsetjmp, siglongjmp           leave a step that faulted or hangs; what it was at (own statics,
+ *                                 one connection) is not used again
+ * backtrace                       allocates and takes a lock once: called at the start for that
+ * dladdr                          takes the loader's lock, which the thread may hold twice; if
+ *                                 another one has it, time ends the step; last of all
+ *
+ * No call formats with printf, allocates, or takes a lock of the C library's heap or streams: the
+ * thread may have been interrupted inside them.
+ */
+
 enum {
 	STACK_SIZE = 256 * 1024, /* for the handler, also for backtrace() and what it calls */
 	GRACE_MS = 20, /* that a sound main thread has for a request in the rest of its turn */
@@ -45,6 +69,7 @@ static struct {
 	volatile bool exit_called;
 	struct fault_cause cause;
 	void *context; /* of the main thread's fault; NULL: none */
+	char summary[FAULT_SUMMARY_MAX];
 
 	/* Each of the steps below can be left by a jump, when it faults itself or takes too long.
 	 */
@@ -66,21 +91,21 @@ static atomic_bool done;
 
 static pid_t thread_id(void)
 {
-	return (pid_t)syscall(SYS_gettid); /* safe: a bare system call */
+	return (pid_t)syscall(SYS_gettid);
 }
 
 static void set_action(int number, void (*handler)(int))
 {
 	struct sigaction action = {.sa_handler = handler};
 
-	sigaction(number, &action, NULL); /* safe (signal-safety(7)) */
+	sigaction(number, &action, NULL);
 }
 
 static void unblock(int number)
 {
 	sigset_t set;
 
-	sigemptyset(&set); /* these three: safe (signal-safety(7)) */
+	sigemptyset(&set);
 	sigaddset(&set, number);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
@@ -90,13 +115,13 @@ static void set_timer(unsigned ms)
 	struct itimerspec time = {.it_value = {ms / 1000, (long)(ms % 1000) * 1000000}};
 
 	if (fault.has_timer)
-		timer_settime(fault.timer, 0, &time, NULL); /* safe (signal-safety(7)) */
+		timer_settime(fault.timer, 0, &time, NULL);
 }
 
 static void wait_for_ever(void)
 {
 	for (;;)
-		pause(); /* safe (signal-safety(7)) */
+		pause();
 }
 
 static void leave_step(void)
@@ -104,8 +129,7 @@ static void leave_step(void)
 	if (!fault.can_jump || fault.second_faults++ >= SECOND_FAULTS_MAX)
 		return;
 	fault.can_jump = false;
-	siglongjmp(fault.next_step,
-		   1); /* safe: what it leaves holds nothing that is needed later */
+	siglongjmp(fault.next_step, 1);
 }
 
 /*
@@ -140,21 +164,27 @@ static void set_alarm(void)
 {
 	set_action(SIGALRM, SIG_DFL);
 	unblock(SIGALRM);
-	alarm(ALARM_S); /* safe (signal-safety(7)) */
+	alarm(ALARM_S);
 }
 
 /* The steps. */
 
-/* Before all else, so that a replacement starts meanwhile. */
+/* Step by step: a fault in here leaves the text as far as it has come. */
+static void summarise(void)
+{
+	fault_summary(&fault.cause, fault.engine, fault.summary);
+}
+
+/* Before all else, so that a replacement starts meanwhile.  It is in no turn and takes nobody in
+ * any more: the others need not wait for it, nor the master look after it. */
 static void tell_master(void)
 {
-	char summary[FAULT_SUMMARY_MAX];
+	struct scoreboard_slot *slot = fault.engine->slot;
 
 	PROBE(crash, fault.cause.signal);
-	atomic_store(&fault.engine->slot->accepting, 0);
-	scoreboard_add(&fault.engine->slot->turn, atomic_load(&fault.engine->slot->turn) & 1);
-	fault_summary(&fault.cause, fault.engine, summary);
-	ipc_send(fault.engine->args->ipc, IPC_FAULT, summary, NULL, 0); /* safe: a sendmsg */
+	atomic_store(&slot->accepting, 0);
+	scoreboard_add(&slot->turn, atomic_load(&slot->turn) & 1);
+	ipc_send(fault.engine->args->ipc, IPC_FAULT, fault.summary, NULL, 0);
 }
 
 static void hand_over(void)
@@ -164,18 +194,23 @@ static void hand_over(void)
 
 static void report(void)
 {
-	fault_report(&fault.cause, fault.engine, fault.context);
+	fault_report(&fault.cause, fault.engine, fault.summary);
+}
+
+static void report_registers(void)
+{
+	fault_report_registers(fault.context);
+}
+
+static void report_backtrace(void)
+{
+	fault_report_backtrace(fault.engine, fault.context);
 }
 
 static void answer(void)
 {
 	alarm(ALARM_S); /* anew: this takes its time */
 	conn_rescue_answer();
-}
-
-static void report_backtrace(void)
-{
-	fault_report_backtrace(fault.context);
 }
 
 static void attempt(void (*step)(void), unsigned ms)
@@ -186,6 +221,16 @@ static void attempt(void (*step)(void), unsigned ms)
 		step();
 	}
 	fault.can_jump = false;
+}
+
+/* Registers first: the backtrace itself may fault, on a smashed stack. */
+static void report_all(void)
+{
+	attempt(report, STEP_MS);
+	if (!fault.context)
+		return;
+	attempt(report_registers, STEP_MS);
+	attempt(report_backtrace, STEP_MS);
 }
 
 /* By the original signal: a fault comes again when its instruction does, with code and address in
@@ -209,10 +254,12 @@ static void finish(void *context)
 	set_alarm();
 	allow_second_faults();
 	unblock(FAULT_SIGNAL);
+	attempt(summarise, STEP_MS);
 	attempt(tell_master, STEP_MS);
 	attempt(hand_over, STEP_MS);
 	attempt(conn_rescue_end, STEP_MS);
-	attempt(report, STEP_MS);
+	if (fault.cause.thread == fault.main_thread)
+		report_all();
 	attempt(answer, ANSWER_MS);
 	set_timer(0);
 	atomic_store(&done, true);
@@ -250,7 +297,7 @@ static void pass_to_main_thread(void *context)
 	fault.engine->fault_due = 1;
 	syscall(SYS_tgkill, fault.process, fault.main_thread, FAULT_SIGNAL);
 	for (int i = 0; i < WAIT_MS && !atomic_load(&done); i++)
-		nanosleep(&pause, NULL); /* a bare system call */
+		nanosleep(&pause, NULL);
 	fault.context = context;
 	allow_second_faults();
 	attempt(report_backtrace, 0);

@@ -144,9 +144,9 @@ void fault_summary(const struct fault_cause *cause, const struct engine *engine,
 {
 	struct text text = {out, out + FAULT_SUMMARY_MAX - 1};
 
+	memset(out, 0, FAULT_SUMMARY_MAX);
 	put_cause(&text, cause);
 	put_place(&text, cause, engine);
-	*text.at = '\0';
 }
 
 static struct text begin_line(char line[LINE])
@@ -160,10 +160,10 @@ static struct text begin_line(char line[LINE])
 static void end_line(struct text *text, const char *line)
 {
 	*text->at = '\0';
-	log_text(LOG_ERROR, line); /* safe: memory of its own, clock_gettime and a write */
+	log_text(LOG_ERROR, line);
 }
 
-static void log_registers(void *context)
+void fault_report_registers(const void *context)
 {
 #ifdef __x86_64__
 	static const struct {
@@ -255,7 +255,7 @@ static void log_frame(const struct engine *engine, int number, void *address)
 
 /* From the interrupted code on: what is above it is this report.  backtrace() was called at the
  * start, and needs no memory now. */
-static void log_backtrace(const struct engine *engine, const void *context)
+void fault_report_backtrace(const struct engine *engine, const void *context)
 {
 	void *frames[FRAMES_MAX];
 	int count = backtrace(frames, FRAMES_MAX), first = 0;
@@ -285,28 +285,18 @@ static void log_body(const struct request *request)
 	}
 }
 
-static const struct engine *reported;
-
-void fault_report(const struct fault_cause *cause, const struct engine *engine, void *context)
+void fault_report(const struct fault_cause *cause, const struct engine *engine, const char *summary)
 {
 	char line[LINE];
 	struct text text = begin_line(line);
 
-	reported = engine;
-	if (cause->thread != engine->thread)
-		return;
-	put_cause(&text, cause);
-	put_place(&text, cause, engine);
+	put_string(&text, summary);
 	end_line(&text, line);
-	if (engine->running && engine->config->log_crash_body)
+	if (cause->thread == engine->thread && engine->running && engine->config->log_crash_body)
 		log_body(engine->running);
-	if (!context)
-		return;
-	log_registers(context); /* first: backtrace() itself may fault, on a smashed stack */
-	log_backtrace(engine, context);
 }
 
-void fault_report_thread(const struct fault_cause *cause, void *context)
+void fault_report_thread(const struct fault_cause *cause, const void *context)
 {
 	char line[LINE];
 	struct text text = begin_line(line);
@@ -315,11 +305,5 @@ void fault_report_thread(const struct fault_cause *cause, void *context)
 	put_string(&text, " in thread ");
 	put_number(&text, (uint64_t)cause->thread, 10);
 	end_line(&text, line);
-	log_registers(context);
-}
-
-void fault_report_backtrace(void *context)
-{
-	if (reported)
-		log_backtrace(reported, context);
+	fault_report_registers(context);
 }

@@ -24,19 +24,21 @@ struct fault_cause {
 };
 
 /* One line, without allocation: "SIGSEGV at 0x0 in handler crash (route /crash), GET /crash?x=1".
+ * Where that itself faults, the beginning of it is in `out`.
  */
 void fault_summary(const struct fault_cause *cause, const struct engine *engine,
 		   char out[FAULT_SUMMARY_MAX]);
 
-/*
- * Logs the summary, registers and backtrace; `context` is the signal handler's third argument,
- * NULL: none.  A fault in another thread has logged its registers already, and logs its backtrace
- * itself.
- */
-void fault_report(const struct fault_cause *cause, const struct engine *engine, void *context);
+/* Logs that line, and the request's body where the configuration wants it. */
+void fault_report(const struct fault_cause *cause, const struct engine *engine,
+		  const char *summary);
 
-/* For a thread that is not the main one: before the main one hands over, and after it. */
-void fault_report_thread(const struct fault_cause *cause, void *context);
-void fault_report_backtrace(void *context);
+/* Each of these logs a part more; `context` is the signal handler's third argument. */
+void fault_report_registers(const void *context);
+void fault_report_backtrace(const struct engine *engine, const void *context);
+
+/* For a thread that is not the main one, before the main one hands over: a line and its registers.
+ */
+void fault_report_thread(const struct fault_cause *cause, const void *context);
 
 #endif

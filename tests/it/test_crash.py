@@ -3,13 +3,14 @@
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import time
 
 import storm
 from move_client import Crowd
-from whitecap_it import Server, build, get, pause, post, proc
+from whitecap_it import Server, build, core, get, pause, post, proc
 
 FAULTS = {"null": "SEGV", "wild": "SEGV", "wilder": "SEGV", "overflow": "SEGV", "divide": "FPE", "illegal": "ILL",
           "abort": "ABRT", "assert": "ABRT", "double-free": "ABRT", "heap": "ABRT", "stack": "ABRT",
@@ -402,6 +403,24 @@ def test_damaged_memory_never_hangs():
         assert stats(s)["total"]["crash"] == 8
 
 
+def test_second_fault_inside_the_fault_handler():
+    """The handler's name, which the report needs, leads nowhere: what does not need it is there."""
+    with crash_server(2) as s:
+        with Crowd(s.address, **POPULATION) as crowd:
+            for n, query in enumerate(("nameless", "nameless@signal"), 1):
+                since = len(s.log.lines)
+                culprit(s, query)
+                wait_replaced(s, n, 2)
+                assert ended(s, since) == ["SEGV"], s.log.tail()
+                s.log.wait(r"fault: SIGSEGV at 0x0 in handler $", since=since)
+                s.log.wait("fault: rip=", since=since)
+                s.log.wait(r"fault: #0 0x[0-9a-f]+ %s\+0x" % re.escape(crash_handler()), since=since)
+                s.log.wait(r"worker \d+ \(\d+\): SIGSEGV at 0x0 in handler $", since=since)
+            report = crowd.finish()
+        report.check()
+        assert stats(s)["total"]["lost"] == 0
+
+
 def test_full_exchange_costs_the_surplus_and_is_counted():
     """A small queue, and nobody who takes: the master is stopped, too."""
     with crash_server(1, config={"timeouts": {"request": "60s"}}) as s:
@@ -488,6 +507,41 @@ def names(path, offset):
     build.needs_program("addr2line")
     return subprocess.run(["addr2line", "-f", "-e", path, offset], check=True, text=True,
                           stdout=subprocess.PIPE).stdout.split("\n")[0]
+
+
+SEGV_MAPERR = 1
+
+
+def check_core(s, query, number, code, address):
+    """One crash, and its core file beside the report: the fault as it was, not as the fault handler left it."""
+    ends, since = len(ended(s)), len(s.log.lines)
+    culprit(s, query)
+    wait_replaced(s, ends + 1, 1)
+    path, = core.find(s.folder)
+    seen = core.fault(path)
+    assert seen[:3] == (number, code, address), (query, seen)
+    rip = s.log.find(r"fault: rip=(0x[0-9a-f]+) ", since)[0].group(1)
+    assert seen[3] in (None, int(rip, 16)), (query, seen, rip)
+    assert s.log.find(r"ended: killed by SIG\w+, core dumped, ", since), s.log.tail()
+    assert "core dumped: SIG" in stats(s)["workers"][0]["last_exit"]
+    os.unlink(path)
+
+
+def test_core_file_has_signal_address_and_registers_of_the_fault():
+    build.needs_plain()  # the sanitizer switches core files off
+    with crash_server(1, wrap=core.wrap()) as s:
+        check_core(s, "wild", signal.SIGSEGV, SEGV_MAPERR, 0x1ead0000beef)
+        check_core(s, "wild@signal", signal.SIGSEGV, SEGV_MAPERR, 0x1ead0000beef)
+        check_core(s, "wild@thread", signal.SIGSEGV, SEGV_MAPERR, 0x1ead0000beef)
+
+
+def test_workers_of_another_user_leave_core_files_too():
+    build.needs_root()
+    build.needs_plain()
+    with crash_server(1, wrap=core.wrap(), start=False, config={"user": "nobody"}) as s:
+        shutil.chown(s.folder, "nobody")
+        s.start()
+        check_core(s, "wild", signal.SIGSEGV, SEGV_MAPERR, 0x1ead0000beef)
 
 
 def test_report_of_a_thread_names_it():

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -194,6 +195,8 @@ static void scribble(void)
 	null();
 }
 
+static void nameless(void);
+
 static const struct kind {
 	const char *name;
 	void (*act)(void);
@@ -205,6 +208,7 @@ static const struct kind {
 	{"loop", run_for_ever},   {"sleep", sleep_for_ever}, {"read", read_for_ever},
 	{"lock", lock_for_ever},  {"deaf", deaf},         {"deaf-null", deaf_null},
 	{"exit", leave},            {"kill", kill_self},      {"scribble", scribble},
+	{"nameless", nameless},
 };
 
 /* Where. */
@@ -434,3 +438,15 @@ static int handle(struct wc_request *req, void *state)
 }
 
 WC_HANDLER(.name = "crash", .init = init, .handle = handle, .replay = REPLAY);
+
+/* Where the fault handler looks, too. */
+static void nameless(void)
+{
+	const struct wc_handler *own = &wc_handler_descriptor;
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t first = (uintptr_t)own / page * page;
+
+	mprotect((void *)first, (uintptr_t)(own + 1) - first, PROT_READ | PROT_WRITE);
+	*(const char *volatile *)(uintptr_t)&own->name = (const char *)16;
+	null();
+}
