@@ -101,11 +101,12 @@ def worker_of(server):
     return children[0]
 
 
-def count_run(directory, plan):
+def count_run(directory, plan, timeouts=None):
     """Costs of the worker's whole life, in which it answers plan's requests: (kind, count)."""
     with tempfile.TemporaryDirectory(prefix="profile-") as folder:
         port = free_port()
         config = whitecap_config(directory, port, 1, ROUTES)
+        config["timeouts"].update(timeouts or {})
         seed = build_seed(folder)
         command = ["env", f"LD_PRELOAD={seed}", "valgrind", "--tool=callgrind", "--quiet", "--dump-instr=yes",
                    "--compress-pos=no", "--compress-strings=no",
@@ -130,6 +131,15 @@ def count_instructions(directory, kinds=KINDS):
     base = count_run(directory, base_plan)
     return {name: per_request(count_run(directory, base_plan + [(kind, COUNTED)]), base)
             for name, kind in kinds.items()}
+
+
+def count_handler_timeout(directory):
+    """(instructions of a GET without timeouts.handler, with it): it is what hangs are watched for by."""
+    kind, totals = KINDS["get"], []
+    for timeouts in ({}, {"handler": "10s"}):
+        base, more = (count_run(directory, [(kind, WARM + n)], timeouts) for n in (0, COUNTED))
+        totals.append((sum(more.values()) - sum(base.values())) / COUNTED)
+    return totals
 
 
 def per_request(costs, base):

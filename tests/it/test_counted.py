@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What a request and an idle connection cost, counted."""
+import ctypes
+import hashlib
 import os
 import re
 import resource
+import struct
 
-from whitecap_it import Server, Skip, build, connect, get, needs_plain, post
+from whitecap_it import Server, Skip, build, connect, get, needs_plain, pause, post
 from whitecap_it import proc
 from whitecap_it.trace import Allocations, Strace
 
@@ -154,6 +157,57 @@ def test_pipelined_requests_allocate_nothing():
                 assert c.receive().status == 200
         made = counter.value() - before
         assert made == 0, "%d calls of the allocator in 800 requests" % made
+
+
+def turns(s):
+    """What the first worker has counted for the master to see a hang by, from the shared memory."""
+    layout = hashlib.sha256()
+    for name in ("scoreboard.h", "counters.def", "histogram.h", "master_status.h"):
+        with open(os.path.join(build.SOURCE, "src", name), "rb") as f:
+            layout.update(f.read())
+    flags = ["-DLAYOUT=" + layout.hexdigest()]  # for the cache of what is compiled already
+    place = ctypes.CDLL(build.compile_shared("turn_place.c", "turn_place", flags)).turn_place
+    place.restype = ctypes.c_size_t
+    fd, = (n for n, target in proc.fd_targets(s.pid).items() if "whitecap-scoreboard" in target)
+    with open("/proc/%d/fd/%d" % (s.pid, fd), "rb") as f:
+        return struct.unpack("Q", os.pread(f.fileno(), 8, place(1)))[0]
+
+
+def count_turns(config, requests):
+    with Server(config) as s, s.client() as c:
+        assert c.get("/").status == 200
+        before = turns(s)
+        for _ in range(requests):
+            assert c.get("/").status == 200
+        return turns(s) - before
+
+
+def test_watching_for_hangs_costs_nothing_where_no_route_has_a_time():
+    """Two stores before and two after each handler where one has; not one where none has."""
+    assert count_turns({}, 500) == 0
+    assert count_turns({"timeouts": {"handler": "5s"}}, 500) >= 4 * 500
+    assert count_turns({"routes": [{"path": "/", "handler": "hello"},
+                                   {"path": "/x", "handler": "hello", "timeout": "5s"}]}, 500) >= 4 * 500
+
+
+def test_an_idle_worker_does_nothing():
+    """With all that has a timer on: the master alone looks for hangs."""
+    config = dict(all_features(), workers=2, stats={"file": "stats.json"})
+    config["timeouts"]["handler"] = "40ms"
+    with Server(config) as s:
+        clients = [s.client() for _ in range(20)]
+        for c in clients:
+            assert c.get("/").status == 200
+        pause(1)    # what a request leaves to be done later is done then
+        for pid in s.workers():
+            with Strace(pid) as trace:
+                pause(1.5)
+            # The wait that strace found it in may be begun anew.
+            calls = {name: n for name, n in trace.calls.items() if name not in LOOP | {"restart_syscall"}}
+            assert not calls and len(trace.lines) <= 3, trace.lines
+        for c in clients:
+            assert c.get("/").status == 200
+            c.close()
 
 
 def idle_cost(address, count):
