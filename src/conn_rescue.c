@@ -167,6 +167,7 @@ static void ship(struct exchange_batch *batch)
 	}
 	scoreboard_add(&slot->active, -(uint64_t)batch->count);
 	scoreboard_add(&slot->counter[COUNTER_moved_out], batch->count);
+	scoreboard_note_move(slot, engine_clock(), batch->count);
 	exchange_clear(batch);
 }
 
@@ -379,6 +380,7 @@ void conn_rescue_all(struct engine *engine, const struct fault_cause *cause)
 		return;
 	rescue.engine = engine;
 	rescue.cause = cause;
+	scoreboard_note_move(engine->slot, engine_clock(), 0);
 	http_date_format(rescue.date, time(NULL));
 	make_own_taboo(engine);
 	exchange_clear(&rescue.batch);

@@ -174,6 +174,41 @@ def move_all(tools, count, reloads):
     return times, cpu, idle.closed
 
 
+def crash_holder(tools, count):
+    """(ms from the fault of the worker that holds all until the last connection is another one's, connections closed)"""
+    def set_up(*arguments):
+        return [*set_up_mover(*arguments[:-1], 1), "-o", "rebalance=false"]
+
+    with running(tools, set_up) as (server, folder):
+        with Idle(server.port, count, LOAD_CPUS) as idle:
+            holder, = set(descendants(server.process.pid)) - {server.process.pid}
+            signal_master(server, signal.SIGTTIN)
+            wait_for(server, folder, lambda stats: len(ready_workers(stats)) == 2, "a second worker")
+            time.sleep(1.2)  # then it is a move of its own
+            os.kill(holder, signal.SIGSEGV)
+            stats = wait_for(server, folder, lambda stats: stats["total"]["moved"]["in"] >= count, "all moved")
+        return stats["last_move"]["ms"], idle.closed
+
+
+def ready_workers(stats):
+    return [worker for worker in stats["workers"] if worker["state"] == "ready"]
+
+
+def wait_for(server, folder, condition, what):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        stats = read_stats(server, folder)
+        if condition(stats):
+            return stats
+        time.sleep(0.05)
+    raise Trouble(f"not in time: {what}: {stats}")
+
+
+def measure_crashes(tools, count, times):
+    results = [crash_holder(tools, count) for _ in range(times)]
+    return {"ms": sorted(ms for ms, _ in results), "closed": sum(closed for _, closed in results)}
+
+
 def usage_of(server):
     """CPU µs of the master, its children that are gone, and those that are there."""
     total = 0.0
@@ -212,9 +247,17 @@ def moves_table(results):
     return f"### Moving idle connections of whitecap at a reload, {WORKERS} workers\n\n{table(rows)}"
 
 
+def crashes_table(results):
+    rows = [["connections", "ms from the fault to the last (median)", "slowest", "closed"]]
+    for count, result in results.items():
+        rows.append([f"{count:,}", number(1)(result["ms"][len(result["ms"]) // 2]), number(1)(result["ms"][-1]),
+                     number(0)(result["closed"])])
+    return f"### A crash of the worker of whitecap that holds all connections, one other is there\n\n{table(rows)}"
+
+
 def measure_mobility(tools, quick=False):
     reloads = 2 if quick else RELOADS
-    events, moves = {}, {}
+    events, moves, crashes = {}, {}, {}
     for kind, set_up, reload, set_up_upgrade, upgrade in SUBJECTS:
         for event, set_up_it, act, times in (("%d reloads" % reloads, set_up, reload, reloads),
                                              ("1 upgrade", set_up_upgrade, upgrade, 1),
@@ -226,6 +269,7 @@ def measure_mobility(tools, quick=False):
     for count in MOVED[:1] if quick else MOVED:
         if count < tools.connections:
             moves[count] = measure_move(tools, count)
-    print("\n" + moves_table(moves), flush=True)
+            crashes[count] = measure_crashes(tools, count, 1 if quick else 5)
+    print("\n" + moves_table(moves) + "\n\n" + crashes_table(crashes), flush=True)
     return {"events": [dict(result, server=name, event=event) for (name, event), result in events.items()],
-            "moves": moves}
+            "moves": moves, "crashes": crashes}
