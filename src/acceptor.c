@@ -72,7 +72,7 @@ static struct load measure(const struct engine *engine)
 	const struct scoreboard *board = engine->args->scoreboard;
 	struct load load = {0, 0};
 
-	for (unsigned i = 0; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 0; i < scoreboard_end(board); i++) {
 		const struct scoreboard_slot *slot = &board->slot[i];
 
 		load.total += atomic_load_explicit(&slot->active, memory_order_relaxed);

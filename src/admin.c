@@ -117,7 +117,7 @@ static bool has_ready_worker(void)
 {
 	const struct scoreboard *board = admin.args->scoreboard;
 
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
+	for (unsigned i = 1; i < scoreboard_end(board); i++)
 		if ((board->slot[i].state == SLOT_READY || board->slot[i].state == SLOT_LEAVING) &&
 		    board->slot[i].accepting)
 			return true;

@@ -56,7 +56,7 @@ static struct balance_view look(const struct balancer *balancer)
 	const struct scoreboard *board = balancer->engine->args->scoreboard;
 	struct balance_view view = {.least_requests = UINT64_MAX};
 
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 1; i < scoreboard_end(board); i++) {
 		const struct scoreboard_slot *slot = &board->slot[i];
 		struct balance_load load = {
 			requests_of(balancer, i) - balancer->requests[i],
@@ -80,7 +80,7 @@ static void begin_window(struct balancer *balancer, bool sampled)
 {
 	uint64_t now = balancer->engine->now_ns;
 
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
+	for (unsigned i = 1; i < scoreboard_end(balancer->engine->args->scoreboard); i++)
 		balancer->requests[i] = requests_of(balancer, i);
 	balancer->since_ns = now;
 	balancer->sample = (struct conn_sample){now, 0};

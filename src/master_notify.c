@@ -141,11 +141,12 @@ void master_notify_start(struct master *master)
 	double watchdog_s = (double)notify_watchdog_us() / 1e6 / WATCHDOG_SHARE;
 	double tick_s = watchdog_s > 0 && watchdog_s < TICK_S ? watchdog_s : TICK_S;
 
+	ev_timer_init(&master->notify.timer, on_tick, tick_s, tick_s);
+	master->notify.timer.data = master;
+	if (!notify_is_on() || master->options.test)
+		return;
 	master->notify.told_us = master->notify.alive_us = now_us();
 	master->notify.requests = scoreboard_total(stats.board, COUNTER_requests);
 	stats_add_all(&stats, &master->notify.latency);
-	ev_timer_init(&master->notify.timer, on_tick, tick_s, tick_s);
-	master->notify.timer.data = master;
-	if (notify_is_on() && !master->options.test)
-		ev_timer_start(master->loop, &master->notify.timer);
+	ev_timer_start(master->loop, &master->notify.timer);
 }

@@ -76,7 +76,7 @@ static void write_counter(FILE *out, const struct stats *stats, size_t index)
 	const char *path = counters[index].path;
 	const struct group *group = group_of(path);
 
-	for (unsigned i = 0; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 0; i < scoreboard_end(stats->board); i++) {
 		if (!is_used(stats, i))
 			continue;
 		if (group)
@@ -137,7 +137,7 @@ static void write_worker_times(FILE *out, const struct stats *stats)
 
 	family(out, "worker_request_duration_seconds", "histogram",
 	       "From a request's arrival to its response handed to the kernel, by worker.");
-	for (unsigned i = 0; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 0; i < scoreboard_end(stats->board); i++) {
 		struct histogram_sum sum = {0};
 
 		if (!is_used(stats, i))
@@ -154,7 +154,7 @@ static void write_lag(FILE *out, const struct stats *stats)
 
 	family(out, "loop_lag_seconds", "histogram",
 	       "How long one round of a worker's loop took, while other events waited.");
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 1; i < scoreboard_end(stats->board); i++) {
 		struct histogram_sum sum = {0};
 
 		if (!is_used(stats, i))
@@ -340,7 +340,7 @@ static void write_states(FILE *out, const struct stats *stats)
 {
 	unsigned count[SLOT_STATE_COUNT] = {0};
 
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
+	for (unsigned i = 1; i < scoreboard_end(stats->board); i++)
 		if (stats->board->slot[i].state < SLOT_STATE_COUNT)
 			count[stats->board->slot[i].state]++;
 	family(out, "workers", "gauge", "Worker processes, by state.");
@@ -352,7 +352,7 @@ static void write_states(FILE *out, const struct stats *stats)
 static void write_connections(FILE *out, const struct stats *stats)
 {
 	family(out, "connections", "gauge", "Open connections: inside a request, and idle.");
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 1; i < scoreboard_end(stats->board); i++) {
 		const struct scoreboard_slot *slot = &stats->board->slot[i];
 		uint64_t open = slot->active, busy = slot->busy;
 
@@ -380,7 +380,7 @@ static void write_restarts(FILE *out, const struct stats *stats)
 {
 	family(out, "worker_restarts_total", "counter",
 	       "Unwanted ends of the worker with that number.");
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
+	for (unsigned i = 1; i < scoreboard_end(stats->board); i++)
 		if (stats_is_shown(&stats->board->slot[i]) && !is_number_seen(stats, i))
 			fprintf(out, "whitecap_worker_restarts_total{number=\"%u\"} %" PRIu64 "\n",
 				stats->board->slot[i].number, stats->board->slot[i].restarts);

@@ -74,6 +74,7 @@ static void publish(struct row *row)
 {
 	struct scoreboard_slot *slot = slot_of(row);
 
+	scoreboard_extend(row->rows->scoreboard, row->slot);
 	if (row->number == ROW_PROVER)
 		return;
 	atomic_store(&slot->number, row->number);

@@ -114,6 +114,7 @@ struct scoreboard *scoreboard_open(int *fd)
 	}
 	scoreboard->version = layout();
 	scoreboard->slots = SCOREBOARD_SLOTS;
+	scoreboard->end = 1;
 	*fd = memory;
 	return scoreboard;
 }
@@ -170,12 +171,18 @@ static void retire_times(struct scoreboard *scoreboard, struct scoreboard_times 
 	memset(times, 0, sizeof *times);
 }
 
+/* Workers' slots, then those of admin processes. */
+static unsigned next_used(const struct scoreboard *scoreboard, unsigned slot)
+{
+	return slot + 1 == scoreboard_end(scoreboard) ? SCOREBOARD_ADMIN : slot + 1;
+}
+
 void scoreboard_claim_route(struct scoreboard *scoreboard, uint64_t key, unsigned generation,
 			    unsigned oldest)
 {
 	int place = claim(scoreboard->route, SCOREBOARD_ROUTES, key, generation, oldest);
 
-	for (size_t i = 0; place >= 0 && i < SCOREBOARD_SLOTS; i++) {
+	for (unsigned i = 0; place >= 0 && i < SCOREBOARD_SLOTS; i = next_used(scoreboard, i)) {
 		struct scoreboard_slot *slot = &scoreboard->slot[i];
 
 		if (!slot->used)
@@ -190,7 +197,7 @@ void scoreboard_claim_listener(struct scoreboard *scoreboard, uint64_t key, unsi
 {
 	int place = claim(scoreboard->listener, SCOREBOARD_LISTENERS, key, generation, oldest);
 
-	for (size_t i = 0; place >= 0 && i < SCOREBOARD_SLOTS; i++)
+	for (unsigned i = 0; place >= 0 && i < SCOREBOARD_SLOTS; i = next_used(scoreboard, i))
 		if (scoreboard->slot[i].used)
 			scoreboard->slot[i].listener[place].accept = 0;
 }
@@ -234,7 +241,7 @@ bool scoreboard_is_thin(const struct scoreboard *scoreboard, unsigned generation
 {
 	uint64_t here = 0, wanted = 0;
 
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 1; i < scoreboard_end(scoreboard); i++) {
 		const struct scoreboard_slot *slot = &scoreboard->slot[i];
 
 		if (!is_wanted(slot, generation))
@@ -249,7 +256,7 @@ uint64_t scoreboard_total(const struct scoreboard *scoreboard, enum scoreboard_c
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < SCOREBOARD_ADMIN; i++)
+	for (size_t i = 0; i < scoreboard_end(scoreboard); i++)
 		sum += atomic_load_explicit(&scoreboard->slot[i].counter[counter],
 					    memory_order_relaxed);
 	return sum;
@@ -259,7 +266,7 @@ uint64_t scoreboard_active(const struct scoreboard *scoreboard)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < SCOREBOARD_ADMIN; i++)
+	for (size_t i = 0; i < scoreboard_end(scoreboard); i++)
 		sum += atomic_load_explicit(&scoreboard->slot[i].active, memory_order_relaxed);
 	return sum;
 }

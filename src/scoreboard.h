@@ -114,6 +114,7 @@ struct scoreboard {
 	_Atomic uint32_t
 		stopping; /* 1: the whole server stops; nobody takes what a worker gives away */
 	_Atomic uint32_t status_turn; /* odd: the status is being written */
+	_Atomic uint32_t end; /* workers' slots from here on were never used */
 	struct master_status status;
 	struct scoreboard_place route[SCOREBOARD_ROUTES], listener[SCOREBOARD_LISTENERS];
 	/* Of crashes that follow each other, CLOCK_MONOTONIC; written by the workers. */
@@ -123,6 +124,19 @@ struct scoreboard {
 	_Alignas(64) struct scoreboard_slot slot[SCOREBOARD_SLOTS];
 	_Alignas(4096) struct scoreboard_latency latency[SCOREBOARD_SLOTS];
 };
+
+/* The first slot that no worker has ever had.  A look at it would cost pages of memory. */
+static inline unsigned scoreboard_end(const struct scoreboard *scoreboard)
+{
+	return atomic_load_explicit(&scoreboard->end, memory_order_relaxed);
+}
+
+/* Master: the slot is used from now on. */
+static inline void scoreboard_extend(struct scoreboard *scoreboard, unsigned slot)
+{
+	if (slot < SCOREBOARD_ADMIN && slot >= scoreboard_end(scoreboard))
+		atomic_store(&scoreboard->end, slot + 1);
+}
 
 /* Adds to a counter that this process alone writes: a plain load, add and store. */
 static inline void scoreboard_add(_Atomic uint64_t *counter, uint64_t n)

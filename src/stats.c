@@ -66,7 +66,7 @@ uint64_t stats_gauge(const struct stats *stats, size_t offset)
 {
 	uint64_t sum = 0;
 
-	for (unsigned i = 0; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 0; i < scoreboard_end(stats->board); i++) {
 		const struct scoreboard_slot *slot = &stats->board->slot[i];
 
 		if (i == 0 || is_used(slot))
@@ -83,7 +83,7 @@ static void add(_Atomic uint64_t *sum, const _Atomic uint64_t *value)
 void stats_route(const struct stats *stats, int place, struct scoreboard_route *sum)
 {
 	memset(sum, 0, sizeof *sum);
-	for (unsigned i = 1; place >= 0 && i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 1; place >= 0 && i < scoreboard_end(stats->board); i++) {
 		const struct scoreboard_slot *slot = &stats->board->slot[i];
 		const struct scoreboard_route *route = &slot->route[place];
 
@@ -117,7 +117,7 @@ void stats_add_slot(const struct stats *stats, unsigned slot, struct histogram_s
 void stats_add_route(const struct stats *stats, int place, struct histogram_sum *latency,
 		     struct histogram_sum *handler)
 {
-	for (unsigned i = 1; place >= 0 && i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 1; place >= 0 && i < scoreboard_end(stats->board); i++) {
 		if (!is_used(&stats->board->slot[i]))
 			continue;
 		histogram_add(latency, &stats->board->latency[i].route[place].latency);
@@ -127,14 +127,14 @@ void stats_add_route(const struct stats *stats, int place, struct histogram_sum 
 
 void stats_add_all(const struct stats *stats, struct histogram_sum *latency)
 {
-	for (unsigned i = 0; i < SCOREBOARD_ADMIN; i++)
+	for (unsigned i = 0; i < scoreboard_end(stats->board); i++)
 		if (i == 0 || is_used(&stats->board->slot[i]))
 			stats_add_slot(stats, i, latency);
 }
 
 void stats_add_lag(const struct stats *stats, struct histogram_sum *lag)
 {
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
+	for (unsigned i = 1; i < scoreboard_end(stats->board); i++)
 		if (is_used(&stats->board->slot[i]))
 			histogram_add(lag, &stats->board->latency[i].lag);
 }
@@ -170,7 +170,7 @@ void stats_user_counters(const struct stats *stats, const char *path,
 {
 	struct names names = {0};
 
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 1; i < scoreboard_end(stats->board); i++) {
 		const struct scoreboard_slot *slot = &stats->board->slot[i];
 
 		for (size_t j = 0; is_used(slot) && j < SCOREBOARD_USER_COUNTERS; j++)
@@ -186,7 +186,7 @@ static const struct scoreboard_slot *last_mover(const struct stats *stats)
 {
 	const struct scoreboard_slot *last = &stats->board->slot[1];
 
-	for (unsigned i = 2; i < SCOREBOARD_ADMIN; i++)
+	for (unsigned i = 2; i < scoreboard_end(stats->board); i++)
 		if (load(&stats->board->slot[i].move_ended_ns) > load(&last->move_ended_ns))
 			last = &stats->board->slot[i];
 	return last;
@@ -200,7 +200,7 @@ void stats_last_move(const struct stats *stats, struct stats_move *move)
 	uint64_t began_ns = load(&last->move_began_ns);
 
 	*move = (struct stats_move){.began_ns = began_ns, .ended_ns = load(&last->move_ended_ns)};
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++) {
+	for (unsigned i = 1; i < scoreboard_end(stats->board); i++) {
 		const struct scoreboard_slot *slot = &stats->board->slot[i];
 
 		if (load(&slot->move_ended_ns) == 0 ||

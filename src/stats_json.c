@@ -224,7 +224,7 @@ static void write_worker(struct json_out *json, const struct stats *stats, unsig
 static void write_workers(struct json_out *json, const struct stats *stats)
 {
 	json_out_open(json, "workers", '[');
-	for (unsigned i = 1; i < SCOREBOARD_ADMIN; i++)
+	for (unsigned i = 1; i < scoreboard_end(stats->board); i++)
 		if (stats_is_shown(&stats->board->slot[i]))
 			write_worker(json, stats, i);
 	json_out_close(json, ']');

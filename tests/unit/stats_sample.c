@@ -38,6 +38,7 @@ void stats_sample_open(struct stats *stats)
 	stats->listeners[0] = (struct stats_listener){.address = "127.0.0.1:8080", .backlog = 4096};
 	board->route[0].key = stats_route_key(&route);
 	board->listener[0].key = stats_listener_key(listens[0].address);
+	board->end = 2;
 	board->slot[1].used = 1;
 	board->slot[1].pid = 4711;
 	board->slot[1].state = SLOT_READY;

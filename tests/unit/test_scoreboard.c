@@ -20,6 +20,12 @@ static void test_shared(void)
 	CU_ASSERT_EQUAL(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	CU_ASSERT_EQUAL((uintptr_t)&board->slot[1] % 64, 0);
 	scoreboard_add(&board->slot[0].counter[COUNTER_requests], 5);
+	CU_ASSERT_EQUAL(scoreboard_end(board), 1);
+	scoreboard_extend(board, SCOREBOARD_ADMIN - 1);
+	scoreboard_extend(board, 7);
+	CU_ASSERT_EQUAL(scoreboard_end(board), SCOREBOARD_ADMIN);
+	scoreboard_extend(board, SCOREBOARD_ADMIN);
+	CU_ASSERT_EQUAL(scoreboard_end(board), SCOREBOARD_ADMIN);
 	pid = fork();
 	if (pid == 0) {
 		scoreboard_add(&board->slot[SCOREBOARD_ADMIN - 1].counter[COUNTER_requests], 2);
@@ -61,6 +67,7 @@ static void test_adopt(void)
 	struct scoreboard *board = scoreboard_open(&fd), *again;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(board);
+	scoreboard_extend(board, 1);
 	scoreboard_add(&board->slot[1].counter[COUNTER_requests], 7);
 	again = scoreboard_adopt(fd);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(again);

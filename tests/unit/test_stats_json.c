@@ -87,6 +87,7 @@ static void test_big_numbers(void)
 	stats_sample_open(&stats);
 	board = stats_sample_board(&stats);
 	board->slot[1].counter[COUNTER_bytes_out] = big;
+	board->end = 3;
 	board->slot[2].used = 1; /* somebody's who is gone: in the total, not shown */
 	board->slot[2].counter[COUNTER_bytes_out] = 2;
 	json = written(&stats);
@@ -204,6 +205,7 @@ static void test_last_move(void)
 	done(json, &stats);
 	stats_sample_open(&stats);
 	board = stats_sample_board(&stats);
+	board->end = 6;
 	scoreboard_note_move(&board->slot[1], 1400000000, 50);
 	scoreboard_note_move(&board->slot[2], 2980000000, 60);
 	scoreboard_note_move(&board->slot[2], 2990000000, 4);
