@@ -249,6 +249,25 @@ def test_signals_from_outside_cut_no_request():
         assert stats(s)["total"]["lost"] == 0
 
 
+def test_sibling_that_crashes_while_taking():
+    """Two of three at nearly the same time, so that one takes what the other gives when it is hit itself."""
+    rng = random.Random(11)
+    rounds = 3 if build.sanitized() else 12
+    with crash_server(3) as s:
+        with Crowd(s.address, idle=150, busy=4, half_body=20, pipelining=4) as crowd:
+            for n in range(1, rounds + 1):
+                first, second = rng.sample(s.workers(), 2)
+                proc.kill_quietly(first, signal.SIGSEGV)
+                pause(rng.uniform(0, 0.004))
+                proc.kill_quietly(second, signal.SIGSEGV)
+                wait_replaced(s, 2 * n, 3)
+                s.reload()
+            report = crowd.finish()
+        report.check()
+        total = stats(s)["total"]
+        assert (total["crash"], total["lost"]) == (2 * rounds, 0), total
+
+
 def test_signal_from_outside_shows_where_a_handler_hangs():
     with crash_server(1) as s, s.client() as c:
         c.send(get("/c?sleep"))
