@@ -384,6 +384,8 @@ static void on_fault_signal(int number, siginfo_t *info, void *context)
 		on_time(context);
 		return;
 	}
+	if (atomic_load(&begun)) /* the end of the turn was sooner; the timer is the steps' now */
+		return;
 	if (fault.engine->fault_due) {
 		finish_soon();
 		return;
