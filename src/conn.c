@@ -6,14 +6,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
-#include <linux/sockios.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "conn_parts.h"
 #include "conn_slab.h"
 #include "engine.h"
 #include "log.h"
@@ -32,261 +30,6 @@ enum {
 	REQUESTS_AT_ONCE = 32,   /* of one connection; then the others have their turn */
 	OUTPUT_AT_ONCE = 262144, /* the same in octets of answers */
 };
-
-static void conn_process(struct conn *conn, struct request *request);
-static void retire(struct conn *conn);
-
-/* States. */
-
-static void gauge_add(_Atomic uint64_t *gauge, int n)
-{
-	scoreboard_add(gauge, (uint64_t)(int64_t)n);
-}
-
-static void set_state(struct conn *conn, enum conn_state state)
-{
-	struct engine *engine = conn->io.data;
-
-	if ((conn->state == CONN_IDLE) != (state == CONN_IDLE))
-		gauge_add(&engine->slot->busy, state == CONN_IDLE ? -1 : 1);
-	conn->state = (uint8_t)state;
-}
-
-static void watch(struct conn *conn, int events)
-{
-	struct engine *engine = conn->io.data;
-
-	if (ev_is_active(&conn->io) && (conn->io.events & (EV_READ | EV_WRITE)) == events)
-		return;
-	ev_io_stop(engine->loop, &conn->io);
-	ev_io_modify(&conn->io, events);
-	if (events)
-		ev_io_start(engine->loop, &conn->io);
-}
-
-/*
- * The handler of a pending request is told that it is over, and the request ends.  One that can't
- * be told keeps its request until it answers.
- */
-static void cancel(struct conn *conn)
-{
-	struct request *request = conn->request;
-
-	if (!request->cancel) {
-		request->conn = NULL;
-		conn->request = NULL;
-		return;
-	}
-	request->state = REQUEST_CANCELLED;
-	request->cancel(request_ticket(request), request->cancel_data);
-	request_end(request, REQUEST_END_CANCELLED);
-}
-
-/* Gives back what the connection holds of a request. */
-static void release(struct conn *conn)
-{
-	struct engine *engine = conn->io.data;
-	struct request *request = conn->request;
-
-	if (!request)
-		return;
-	if (request->state == REQUEST_ANSWERED) { /* in the engine's list, and dropped there */
-		request->conn = NULL;
-		conn->request = NULL;
-		return;
-	}
-	if (request->state == REQUEST_PENDING)
-		cancel(conn);
-	if (conn->request) {
-		conn->request = NULL;
-		request_put(engine->pool, request);
-	}
-}
-
-static void drop(struct conn *conn)
-{
-	struct engine *engine = conn->io.data;
-
-	ev_io_stop(engine->loop, &conn->io);
-	timeout_stop(&conn->timeout);
-	release(conn);
-	if (conn->state != CONN_IDLE)
-		gauge_add(&engine->slot->busy, -1);
-	close(conn->io.fd);
-	gauge_add(&engine->slot->active, -1);
-	conn_slab_put(conn);
-}
-
-static void conn_close(struct conn *conn)
-{
-	struct engine *engine = conn->io.data;
-
-	engine_count(engine, COUNTER_close, 1);
-	PROBE(close, conn->io.fd);
-	PROBE(stats, conn->io.fd, conn->served, engine->now_ns - conn->taken_ns);
-	drop(conn);
-}
-
-/* Shuts our side and reads on until the client has closed its own, so that no reset loses our last
- * octets. */
-static void linger(struct conn *conn)
-{
-	struct engine *engine = conn->io.data;
-
-	release(conn);
-	if (shutdown(conn->io.fd, SHUT_WR) < 0) {
-		conn_close(conn);
-		return;
-	}
-	set_state(conn, CONN_LINGERING);
-	timeout_start(&conn->timeout,
-		      engine->mode != ENGINE_SERVING ? &engine->drain_linger : &engine->linger,
-		      engine->now_ns);
-	watch(conn, EV_READ);
-}
-
-static void finish(struct conn *conn)
-{
-	if (conn->linger)
-		linger(conn);
-	else
-		conn_close(conn);
-}
-
-static void send_failed(struct conn *conn)
-{
-	struct engine *engine = conn->io.data;
-
-	engine_count(engine, COUNTER_send_error, 1);
-	PROBE(send_error, conn->io.fd, errno);
-	log_debug("send: %s", strerror(errno));
-	conn_close(conn);
-}
-
-static void out_of_memory(struct conn *conn)
-{
-	log_error("out of memory for a connection's request; closed");
-	conn_close(conn);
-}
-
-/* Makes the engine's current request the connection's own, and another one the current. */
-static int hold(struct conn *conn, struct request *request)
-{
-	struct engine *engine = conn->io.data;
-	struct request *next;
-
-	request->conn = conn;
-	if (conn->request == request)
-		return 0;
-	next = engine->spare ? engine->spare : request_get(engine->pool, REQUEST_READ_SIZE);
-	if (!next)
-		return -1;
-	engine->spare = NULL;
-	engine->current = next;
-	conn->request = request;
-	return 0;
-}
-
-/* Output. */
-
-/* Octets of the output that the client has not acknowledged; -1: unknown. */
-static int unacknowledged(const struct conn *conn)
-{
-	int octets;
-
-	return ioctl(conn->io.fd, SIOCOUTQ, &octets) == 0 ? octets : -1;
-}
-
-/* What the kernel did not take is kept in the request: buffers' contents copied, bodies referred
- * to. */
-static int hold_output(struct conn *conn, struct request *request, struct iovec *iov, int count)
-{
-	struct engine *engine = conn->io.data;
-	const char *buffer = engine->output.buffer;
-
-	if (hold(conn, request) < 0)
-		return -1;
-	request->arena.limit = SIZE_MAX;
-	request->out = arena_alloc(&request->arena, (size_t)count * sizeof *iov);
-	if (!request->out)
-		return -1;
-	for (int i = 0; i < count; i++) {
-		char *at = iov[i].iov_base;
-
-		request->out[i] = iov[i];
-		if (at < buffer || at >= buffer + OUTPUT_BUFFER)
-			continue;
-		request->out[i].iov_base = arena_alloc(&request->arena, iov[i].iov_len);
-		if (!request->out[i].iov_base)
-			return -1;
-		memcpy(request->out[i].iov_base, at, iov[i].iov_len);
-	}
-	request->out_count = count;
-	request->unacknowledged = unacknowledged(conn);
-	return 0;
-}
-
-/* Sends the engine's output.  Unless all of it went, the connection is now SENDING, or gone. */
-static bool flush(struct conn *conn, struct request *request)
-{
-	struct engine *engine = conn->io.data;
-	struct output *output = &engine->output;
-	struct iovec *iov = output->iov;
-	int count = output->count;
-	size_t len = output->len;
-	ssize_t sent;
-
-	if (len == 0)
-		return true;
-	sent = output_send(conn->io.fd, &iov, &count);
-	if (sent > 0)
-		engine_count(engine, COUNTER_bytes_out, (uint64_t)sent);
-	if (sent >= 0)
-		latency_sent(&engine->latency);
-	if ((size_t)sent == len) {
-		output_clear(output);
-		return true;
-	}
-	latency_drop(&engine->latency);
-	if (sent >= 0 && hold_output(conn, request, iov, count) == 0) {
-		output_clear(output);
-		set_state(conn, CONN_SENDING);
-		timeout_start(&conn->timeout, &engine->send, engine->now_ns);
-		watch(conn, EV_WRITE);
-		return false;
-	}
-	output_clear(output);
-	if (!conn->request)
-		request_reset(engine->current);
-	send_failed(conn);
-	return false;
-}
-
-static void on_writable(struct conn *conn)
-{
-	struct engine *engine = conn->io.data;
-	struct request *request = conn->request;
-	ssize_t sent = output_send(conn->io.fd, &request->out, &request->out_count);
-
-	if (sent < 0) {
-		send_failed(conn);
-		return;
-	}
-	engine_count(engine, COUNTER_bytes_out, (uint64_t)sent);
-	if (request->out_count > 0) {
-		if (sent > 0) {
-			request->unacknowledged = unacknowledged(conn);
-			timeout_start(&conn->timeout, &engine->send, engine->now_ns);
-		}
-		return;
-	}
-	request->out = NULL;
-	if (request->state == REQUEST_READING)
-		arena_reset(&request->arena);
-	conn_process(conn, request);
-}
-
-/* Reading. */
 
 /* A part of a request stays with the connection: small ones leave the shared buffer, large ones
  * take it along. */
@@ -311,7 +54,7 @@ static int hold_rest(struct conn *conn, struct request *request)
 		request->pos = 0;
 		request->len = rest;
 	}
-	return hold(conn, request);
+	return conn_hold(conn, request);
 }
 
 /* The shared buffer is free again, what is left of it is the connection's own.  False: closed. */
@@ -321,7 +64,7 @@ static bool keep_rest(struct conn *conn, struct request *request)
 	bool shared = conn->request != request;
 
 	if (hold_rest(conn, request) < 0) {
-		out_of_memory(conn);
+		conn_out_of_memory(conn);
 		return false;
 	}
 	if (shared && engine->current == request)
@@ -338,12 +81,12 @@ static void rest(struct conn *conn, struct request *request)
 
 	if (empty) {
 		if (conn->request)
-			release(conn);
+			conn_release(conn);
 		else
 			request_reset(engine->current);
-		set_state(conn, CONN_IDLE);
+		conn_set_state(conn, CONN_IDLE);
 		if (engine->mode == ENGINE_CLOSING) {
-			retire(conn);
+			conn_retire(conn);
 			return;
 		}
 		timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
@@ -354,9 +97,9 @@ static void rest(struct conn *conn, struct request *request)
 			return;
 		if (conn->state != CONN_READING)
 			timeout_start(&conn->timeout, &engine->request, since);
-		set_state(conn, CONN_READING);
+		conn_set_state(conn, CONN_READING);
 	}
-	watch(conn, EV_READ);
+	conn_watch(conn, EV_READ);
 }
 
 static void become_pending(struct conn *conn, struct request *request)
@@ -364,19 +107,19 @@ static void become_pending(struct conn *conn, struct request *request)
 	struct engine *engine = conn->io.data;
 	struct timeout_list *list = request->route->timeout_list;
 
-	if (hold(conn, request) < 0) {
-		out_of_memory(conn);
+	if (conn_hold(conn, request) < 0) {
+		conn_out_of_memory(conn);
 		return;
 	}
-	set_state(conn, CONN_PENDING);
+	conn_set_state(conn, CONN_PENDING);
 	timeout_stop(&conn->timeout);
 	if (list)
 		timeout_start(&conn->timeout, list, engine->now_ns);
-	if (flush(conn, request))
-		watch(conn, request->len < request->cap ? EV_READ : 0);
+	if (conn_flush(conn, request))
+		conn_watch(conn, request->len < request->cap ? EV_READ : 0);
 }
 
-static void refuse(struct conn *conn, struct request *request, int status)
+void conn_refuse(struct conn *conn, struct request *request, int status)
 {
 	struct engine *engine = conn->io.data;
 
@@ -409,13 +152,12 @@ static void take_turns(struct conn *conn, struct request *request)
 	if (conn->request != request && !keep_rest(conn, request))
 		return;
 	conn->request->unacknowledged = INT_MAX; /* not looked at before its timeout */
-	set_state(conn, CONN_SENDING);
+	conn_set_state(conn, CONN_SENDING);
 	timeout_start(&conn->timeout, &engine->send, engine->now_ns);
-	watch(conn, EV_WRITE);
+	conn_watch(conn, EV_WRITE);
 }
 
-/* The request at pos has been answered: on to the next one. */
-static void advance(struct engine *engine, struct request *request)
+void conn_advance(struct engine *engine, struct request *request)
 {
 	request->pos += request->used;
 	request->used = 0;
@@ -437,36 +179,35 @@ static bool process_one(struct conn *conn, struct request *request)
 		return false;
 	}
 	if (progress == HTTP_BAD) {
-		refuse(conn, request, request->http.status);
+		conn_refuse(conn, request, request->http.status);
 		return false;
 	}
 	if (!respond_handle(conn, request))
 		return false;
-	advance(engine, request);
+	conn_advance(engine, request);
 	return true;
 }
 
-/* Goes on with what has been read, as far as the client takes our responses. */
-static void conn_process(struct conn *conn, struct request *request)
+void conn_process(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
 	unsigned left = REQUESTS_AT_ONCE;
 
 	if (request->state == REQUEST_ANSWERED) {
 		respond(conn, request);
-		advance(engine, request);
+		conn_advance(engine, request);
 	} else if (request->state == REQUEST_PENDING) { /* earlier output is out */
 		become_pending(conn, request);
 		return;
 	}
 	while (request->pos < request->len && !conn->closing) {
 		if (left-- == 0 || engine->output.len > OUTPUT_AT_ONCE) {
-			if (flush(conn, request))
+			if (conn_flush(conn, request))
 				take_turns(conn, request);
 			return;
 		}
 		if ((!output_has_room(&engine->output) || request->arena.used > ARENA_HELD_MAX) &&
-		    !flush(conn, request))
+		    !conn_flush(conn, request))
 			return;
 		if (!process_one(conn, request))
 			break;
@@ -475,7 +216,7 @@ static void conn_process(struct conn *conn, struct request *request)
 		become_pending(conn, request);
 		return;
 	}
-	if (!flush(conn, request))
+	if (!conn_flush(conn, request))
 		return;
 	if (!conn->closing) {
 		rest(conn, request);
@@ -483,7 +224,7 @@ static void conn_process(struct conn *conn, struct request *request)
 	}
 	if (!conn->request)
 		request_reset(engine->current);
-	finish(conn);
+	conn_finish(conn);
 }
 
 void conn_answered(struct conn *conn)
@@ -502,8 +243,8 @@ static void on_end_of_input(struct conn *conn)
 		return;
 	}
 	timeout_stop(&conn->timeout);
-	refuse(conn, conn->request, 400);
-	if (flush(conn, conn->request))
+	conn_refuse(conn, conn->request, 400);
+	if (conn_flush(conn, conn->request))
 		conn_close(conn);
 }
 
@@ -555,7 +296,7 @@ static ssize_t read_more(struct conn *conn, struct request *request)
 	ssize_t got;
 
 	if (conn->request && reserve(request) < 0) {
-		out_of_memory(conn);
+		conn_out_of_memory(conn);
 		return -1;
 	}
 	got = receive(conn, request);
@@ -578,7 +319,7 @@ static ssize_t read_more(struct conn *conn, struct request *request)
 	return got;
 }
 
-static void on_readable(struct conn *conn)
+void conn_on_readable(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
 	struct request *request = conn->request ? conn->request : engine->current;
@@ -603,7 +344,7 @@ static void on_pending_readable(struct conn *conn)
 	request->len += (size_t)got;
 	if (got == 0 ||
 	    request->len == request->cap) /* the end: a client that shut its side still waits */
-		watch(conn, 0);
+		conn_watch(conn, 0);
 }
 
 static void on_lingering(struct conn *conn)
@@ -641,7 +382,7 @@ static void on_proxy_header(struct conn *conn)
 	request->pos = header.len;
 	request->received_ns = request->read_ns;
 	timeout_stop(&conn->timeout);
-	set_state(conn, CONN_IDLE);
+	conn_set_state(conn, CONN_IDLE);
 	conn_process(conn, request);
 }
 
@@ -649,10 +390,10 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct conn *conn = (struct conn *)io;
 	static void (*const by_state[])(struct conn *) = {
-		[CONN_IDLE] = on_readable,
-		[CONN_READING] = on_readable,
+		[CONN_IDLE] = conn_on_readable,
+		[CONN_READING] = conn_on_readable,
 		[CONN_PENDING] = on_pending_readable,
-		[CONN_SENDING] = on_writable,
+		[CONN_SENDING] = conn_on_writable,
 		[CONN_LINGERING] = on_lingering,
 		[CONN_PROXIED] = on_proxy_header,
 	};
@@ -693,9 +434,9 @@ int conn_open(struct engine *engine, int fd, const struct peer *peer, unsigned l
 	conn->listener = (uint16_t)listener;
 	conn->taken_ns = engine->now_ns;
 	conn_choose_clock(conn);
-	watch(conn, EV_READ);
+	conn_watch(conn, EV_READ);
 	if (engine->config->listens[listener].proxy_protocol) {
-		set_state(conn, CONN_PROXIED);
+		conn_set_state(conn, CONN_PROXIED);
 		timeout_start(&conn->timeout, &engine->request, engine->now_ns);
 	} else {
 		timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
@@ -714,7 +455,7 @@ struct conn *conn_take_over(struct engine *engine, int fd)
 	if (!conn)
 		return NULL;
 	conn_init(conn, engine, fd);
-	gauge_add(&engine->slot->active, 1);
+	conn_gauge_add(&engine->slot->active, 1);
 	engine_count(engine, COUNTER_moved_in, 1);
 	PROBE(moved_in, fd);
 	return conn;
@@ -726,7 +467,7 @@ void conn_adopt(struct conn *conn, struct request *request)
 	if (!request)
 		return;
 	request->conn = conn;
-	set_state(conn, request->out_count > 0 ? CONN_SENDING : CONN_READING);
+	conn_set_state(conn, request->out_count > 0 ? CONN_SENDING : CONN_READING);
 }
 
 void conn_resume(struct conn *conn)
@@ -735,13 +476,13 @@ void conn_resume(struct conn *conn)
 	struct request *request = conn->request;
 
 	if (!request) {
-		watch(conn, EV_READ);
+		conn_watch(conn, EV_READ);
 		timeout_start(&conn->timeout, &engine->keepalive, engine->now_ns);
 		if (conn->unlisted && !engine->trial)
-			retire(conn);
+			conn_retire(conn);
 	} else if (conn->state == CONN_SENDING) {
-		request->unacknowledged = unacknowledged(conn);
-		watch(conn, EV_WRITE);
+		request->unacknowledged = conn_unacknowledged(conn);
+		conn_watch(conn, EV_WRITE);
 		timeout_start(&conn->timeout, &engine->send, engine->now_ns);
 	} else {
 		timeout_start(&conn->timeout, &engine->request, request->received_ns);
@@ -755,122 +496,5 @@ void conn_forget(struct conn *conn)
 
 	/* Else its next event would make libev rebuild its whole set. */
 	epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, conn->io.fd, NULL);
-	drop(conn);
-}
-
-/* Timeouts and draining. */
-
-/* An idle connection is to go: a request that is already here is answered first. */
-static void retire(struct conn *conn)
-{
-	char octet;
-
-	timeout_stop(&conn->timeout);
-	if (recv(conn->io.fd, &octet, 1, MSG_PEEK) < 0 && errno == EAGAIN)
-		linger(conn);
-	else
-		on_readable(conn);
-}
-
-void conn_on_keepalive_expired(struct timeout *timeout, void *data)
-{
-	struct engine *engine = data;
-
-	engine_count(engine, COUNTER_timeout_keepalive, 1);
-	PROBE(timeout, PROBE_KEEPALIVE, conn_of_timeout(timeout)->io.fd);
-	retire(conn_of_timeout(timeout));
-}
-
-void conn_on_request_expired(struct timeout *timeout, void *data)
-{
-	struct engine *engine = data;
-	struct conn *conn = conn_of_timeout(timeout);
-
-	timeout_stop(timeout);
-	engine_count(engine, COUNTER_timeout_request, 1);
-	PROBE(timeout, PROBE_REQUEST, conn->io.fd);
-	if (conn->state == CONN_PROXIED) {
-		conn_close(conn);
-		return;
-	}
-	refuse(conn, conn->request, 408);
-	if (flush(conn, conn->request))
-		finish(conn);
-}
-
-/* 504: the request is over for its client, whatever its handler does. */
-void conn_on_handler_expired(struct timeout *timeout, void *data)
-{
-	struct engine *engine = data;
-	struct conn *conn = conn_of_timeout(timeout);
-	struct request *request = conn->request, *next = request;
-	const struct route *route = request->route;
-	uint64_t received_ns = request->received_ns;
-
-	timeout_stop(timeout);
-	engine_count(engine, COUNTER_timeout_handler, 1);
-	PROBE(handler_timeout, conn->io.fd, route->path);
-	if (!request->cancel) { /* the handler keeps it; the connection goes on with a copy of the
-				   rest */
-		next = request_get(engine->pool, request->len - request->pos + 1);
-		if (!next || request_copy_rest(next, request) < 0) {
-			request_put(engine->pool, next);
-			out_of_memory(conn);
-			return;
-		}
-		next->used = request->used;
-	}
-	cancel(conn);
-	conn->request = next;
-	next->conn = conn;
-	next->route = route;
-	next->received_ns = received_ns;
-	respond_error(conn, next, 504);
-	advance(engine, next);
-	conn_process(conn, next);
-}
-
-/* The kernel says that there is room only when much is free: a slow client may get on without it.
- */
-void conn_on_send_expired(struct timeout *timeout, void *data)
-{
-	struct engine *engine = data;
-	struct conn *conn = conn_of_timeout(timeout);
-	int left = unacknowledged(conn), before = conn->request->unacknowledged;
-
-	if (left >= 0 && left < before) {
-		conn->request->unacknowledged = left;
-		timeout_start(timeout, &engine->send, engine->now_ns);
-		return;
-	}
-	engine_count(engine, COUNTER_timeout_send, 1);
-	PROBE(timeout, PROBE_SEND, conn->io.fd);
-	errno = ETIMEDOUT;
-	send_failed(conn);
-}
-
-void conn_on_linger_expired(struct timeout *timeout, void *data)
-{
-	(void)data;
-	conn_close(conn_of_timeout(timeout));
-}
-
-void conn_close_all(void)
-{
-	conn_slab_each(conn_close);
-}
-
-void conn_drain_all(struct engine *engine)
-{
-	struct timeout *ring = &engine->keepalive.ring, *next;
-
-	engine->mode = ENGINE_CLOSING;
-	while (ring->next != ring)
-		retire(conn_of_timeout(ring->next));
-	ring = &engine->request.ring;
-	for (struct timeout *at = ring->next; at != ring; at = next) {
-		next = at->next;
-		if (conn_of_timeout(at)->state == CONN_PROXIED)
-			conn_close(conn_of_timeout(at));
-	}
+	conn_drop(conn);
 }
