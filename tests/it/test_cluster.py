@@ -21,7 +21,7 @@ def test_restarts_and_upgrades_behind_a_balancer_fail_no_request():
     os.remove(path)
     for phase in (restart, upgrade):
         assert phase["requests"] > 100 and phase["failed"] == phase["retries"] == 0, done.stdout
-    assert killed["failed"] <= 16, done.stdout  # those that were in it
+    assert killed["failed"] <= 32, done.stdout  # those that were in it, some of them twice
 
 
 test_restarts_and_upgrades_behind_a_balancer_fail_no_request.long = True
