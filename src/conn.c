@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,7 +27,9 @@ enum {
 	READ_MIN = 1024,         /* octets that a read has room for */
 	ANNOUNCED_MAX = 32768,   /* octets that are reserved for a request before they come */
 	REQUESTS_AT_ONCE = 32,   /* of one connection; then the others have their turn */
-	OUTPUT_AT_ONCE = 262144, /* the same in octets of answers */
+	WAITING_AT_ONCE = 8,     /* connections that go on after that, in a turn of the loop */
+	OUTPUT_AT_ONCE = 65536,  /* the same in octets of answers */
+	READ_AT_ONCE = 16384,    /* the same in octets of a request that goes on */
 };
 
 /* A part of a request stays with the connection: small ones leave the shared buffer, large ones
@@ -142,8 +143,8 @@ static void send_continue(struct engine *engine, struct request *request)
 }
 
 /*
- * There is more than one connection may have at a time.  It goes on where it is as soon as the client
- * has room for answers, after the others that have something to do.
+ * There is more than one connection may have at a time.  It goes on where it is, behind the others that
+ * wait for that, a few in each turn of the loop: who asks for little does not queue with them.
  */
 static void take_turns(struct conn *conn, struct request *request)
 {
@@ -151,10 +152,10 @@ static void take_turns(struct conn *conn, struct request *request)
 
 	if (conn->request != request && !keep_rest(conn, request))
 		return;
-	conn->request->unacknowledged = INT_MAX; /* not looked at before its timeout */
 	conn_set_state(conn, CONN_SENDING);
-	timeout_start(&conn->timeout, &engine->send, engine->now_ns);
-	conn_watch(conn, EV_WRITE);
+	timeout_start(&conn->timeout, &engine->waiting, engine->now_ns);
+	conn_watch(conn, 0);
+	ev_idle_start(engine->loop, &engine->more);
 }
 
 void conn_advance(struct engine *engine, struct request *request)
@@ -227,6 +228,23 @@ void conn_process(struct conn *conn, struct request *request)
 	conn_finish(conn);
 }
 
+void conn_go_on(struct engine *engine)
+{
+	struct timeout *ring = &engine->waiting.ring;
+
+	for (int i = 0; i < WAITING_AT_ONCE && ring->next != ring; i++) {
+		struct conn *conn = conn_of_timeout(ring->next);
+
+		timeout_stop(&conn->timeout);
+		arena_reset(&conn->request->arena);
+		engine->processing = conn;
+		conn_process(conn, conn->request);
+		engine->processing = NULL;
+	}
+	if (ring->next == ring)
+		ev_idle_stop(engine->loop, &engine->more);
+}
+
 void conn_answered(struct conn *conn)
 {
 	/* Else earlier output is still on its way; once it is out, this goes on. */
@@ -280,8 +298,8 @@ static ssize_t receive(struct conn *conn, struct request *request)
 	struct engine *engine = conn->io.data;
 	size_t room = request->cap - request->len;
 
-	if (room > REQUEST_READ_SIZE) /* the others have their turn */
-		room = REQUEST_READ_SIZE;
+	if (conn->request && room > READ_AT_ONCE)
+		room = READ_AT_ONCE;
 	if (conn->stamped)
 		return receive_stamped(conn, request, room);
 	request->read_ns = engine->now_ns;

@@ -22,7 +22,7 @@ enum conn_state {
 	CONN_IDLE,      /* between two requests: keep-alive timeout */
 	CONN_READING,   /* part of a request is here: request timeout */
 	CONN_PENDING,   /* a handler will answer later: its route's timeout */
-	CONN_SENDING,   /* the client does not take our output: send timeout */
+	CONN_SENDING,   /* the client does not take our output: send timeout; or, without any, its turn is over */
 	CONN_LINGERING, /* our side is shut; what the client still sends is dropped */
 	CONN_PROXIED,   /* its PROXY header is not here yet: request timeout.  Not moved */
 };
@@ -50,6 +50,9 @@ struct conn {
  * memory (then the socket is closed, and the count the caller's to take back).
  */
 int conn_open(struct engine *engine, int fd, const struct peer *peer, unsigned listener);
+
+/* At the end of a turn of the loop, while engine->more is active: a few of those that wait have their next turn. */
+void conn_go_on(struct engine *engine);
 
 /* A pending request of the connection has been answered by its handler. */
 void conn_answered(struct conn *conn);

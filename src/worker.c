@@ -107,6 +107,8 @@ static void on_turn(struct ev_loop *loop)
 	if (engine->turn_limit_ms)
 		scoreboard_add(&engine->slot->turn, 1);
 	ev_invoke_pending(loop);
+	if (ev_is_active(&engine->more))
+		conn_go_on(engine);
 	send_answers(engine);
 	latency_end_turn(&engine->latency);
 	if (engine->turn_limit_ms)
@@ -316,6 +318,12 @@ static void grow_lists(struct ev_loop *loop)
 		ev_timer_stop(loop, &timers[i]);
 }
 
+/* The loop only has to come round: on_turn() does the rest. */
+static void on_more(struct ev_loop *loop, ev_idle *idle, int events)
+{
+	(void)loop, (void)idle, (void)events;
+}
+
 static void lists_init(struct engine *engine)
 {
 	struct {
@@ -329,11 +337,15 @@ static void lists_init(struct engine *engine)
 		{&engine->send, engine->config->send_ms * 1000000, conn_on_send_expired},
 		{&engine->linger, ENGINE_LINGER_NS, conn_on_linger_expired},
 		{&engine->drain_linger, ENGINE_DRAIN_LINGER_NS, conn_on_linger_expired},
+		{&engine->waiting, 0, NULL},
 	};
 
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		timeout_list_init(lists[i].list, engine->loop, lists[i].length_ns, now,
 				  lists[i].on_expired, engine);
+	ev_idle_init(&engine->more, on_more);
+	ev_idle_start(engine->loop, &engine->more); /* libev's list of them grows now, not later */
+	ev_idle_stop(engine->loop, &engine->more);
 }
 
 static struct timeout_list *handler_list(struct worker *worker, uint64_t length_ns)

@@ -23,9 +23,16 @@ def find_root_programs():
     os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 
-def build_loop(folder):
-    path = os.path.join(folder, "loop")
-    run("cc", "-std=c11", "-O2", "-o", path, os.path.join(HERE, "loop.c"))
+def build_program(folder, name):
+    path = os.path.join(folder, name)
+    run("cc", "-std=c11", "-O2", "-o", path, os.path.join(HERE, f"{name}.c"))
+    return path
+
+
+def build_handler(folder, name):
+    path = os.path.join(folder, f"{name}.so")
+    run("cc", "-std=c11", "-O2", "-shared", "-fPIC", "-I", os.path.join(ROOT, "src"), "-o", path,
+        os.path.join(HERE, f"{name}.c"))
     return path
 
 

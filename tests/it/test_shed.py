@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Load shedding: requests that have grown too old are answered at once, without their handler."""
 import contextlib
+import json
+import os
 import signal
 import struct
+import subprocess
 import tempfile
 
 from test_stats import Stats
@@ -200,3 +203,31 @@ def test_a_clock_that_is_set_makes_no_request_old():
                     step(seconds)
                 assert c.receive().status == 200, seconds
                 assert c.get("/shed").status == 200, seconds
+
+
+def open_loop(port, rate, seconds, folder):
+    """tests/bench/openloop.c: asks at that rate whatever the server does."""
+    program = os.path.join(folder, "openloop")
+    subprocess.run(["cc", "-std=c11", "-O2", "-o", program,
+                    os.path.join(build.SOURCE, "tests", "bench", "openloop.c")], check=True)
+    done = subprocess.run([program, "-p", str(port), "-c", "256", "-r", str(rate), "-s", str(seconds)], check=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60 * proc.scale())
+    return json.loads(done.stdout)
+
+
+def test_overload_is_shed_and_what_is_answered_began_in_time():
+    """
+    Two seconds at three times what a worker can do: every request is answered, no connection closed, and the handler
+    gets none that is older than shed.after.
+    """
+    route = kit_route("/", "work", n=1000, limit=60, route_shed={"after": "50ms", "status": 503})
+    with Server({"listen": [KERNEL], "routes": [route], "stats": {"file": "stats.json"}}) as s:
+        got = open_loop(s.port, 3000, 2, s.folder)
+        shed = Stats(s).read()["total"]["shed"]
+    status = got["status"]
+    print(status, got["ok"])
+    assert got["answered"] == got["due"] == 6000 and got["closed"] == 0, got
+    assert set(status) <= {"200", "299", "503"}, status
+    assert status["503"] == shed >= 2000, (status, shed)
+    assert status.get("299", 0) <= 20, status  # held up between the decision and the handler
+    assert status["200"] >= 100 / proc.scale(), status

@@ -252,6 +252,25 @@ static int do_count(struct wc_request *req, struct kit *kit)
 	return do_ok(req, kit);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Takes n µs; 299 where the request is older than the option "limit" says, in ms, when it begins. */
+static int do_work(struct wc_request *req, struct kit *kit)
+{
+	uint64_t begin = now_ns(), end = begin + (uint64_t)number(req, kit) * 1000;
+	json_int_t limit = json_integer_value(json_object_get(kit->options, "limit"));
+
+	while (now_ns() < end)
+		continue;
+	return wc_reply(req, begin - wc_received(req) > (uint64_t)limit * 1000000 ? 299 : 200, "ok", 2);
+}
+
 /* How many requests this process has handled by now. */
 static int do_sequence(struct wc_request *req, struct kit *kit)
 {
@@ -409,6 +428,7 @@ static const struct action {
 	{"times", do_times},
 	{"count", do_count},
 	{"sequence", do_sequence},
+	{"work", do_work},
 	{"log", do_log},
 	{"crash", do_crash},
 	{"exit", do_exit},
