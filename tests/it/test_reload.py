@@ -128,6 +128,7 @@ def test_handler_file_replaced_without_hup_changes_nothing():
 
 def test_many_swaps_leave_no_growth_in_the_master():
     """B57."""
+    needs_root()
     with Server({"routes": [version_route("v1")]}) as s:
         for i in range(5):
             s.reload(routes=[version_route("v%d" % (i % 2 + 1))])
@@ -212,6 +213,7 @@ def test_stop_during_a_reload():
 
 
 def test_listeners_added_removed_and_kept():
+    needs_root()
     with Server({"workers": 2}, fds=False) as s:
         path = os.path.join(s.folder, "http.sock")
         kept = s.address

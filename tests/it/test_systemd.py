@@ -167,6 +167,7 @@ def test_a_drain_may_take_longer_than_the_manager_waits():
 
 def test_workers_and_commands_of_handlers_know_nothing_of_the_manager():
     """B34."""
+    needs_root()
     env = {"LISTEN_PID": "1", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "x", "WATCHDOG_USEC": "60000000",
            "WHITECAP_FDSTORE": "1"}
     config = {"workers": 2, "routes": [kit_route("/", "run", command="env")]}

@@ -9,7 +9,7 @@ import socket
 import subprocess
 
 from test_move import BUSY, IDLE, MoveServer, crowd_of, route
-from whitecap_it import build, kit_route, pause, proc, sanitized
+from whitecap_it import build, kit_route, needs_root, pause, proc, sanitized
 
 
 class UpgradeServer(MoveServer):
@@ -351,6 +351,7 @@ def test_log_file_goes_on():
 
 
 def test_a_link_leads_to_another_program():
+    needs_root()
     with UpgradeServer(start=False) as s:
         first, second = os.path.join(s.folder, "first"), os.path.join(s.folder, "second")
         shutil.copy(build.binary(), first)
