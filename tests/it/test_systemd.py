@@ -7,7 +7,7 @@ import socket
 import tempfile
 import time
 
-from whitecap_it import Client, Server, build, get, kit_route, pause, proc
+from whitecap_it import Client, Server, build, get, kit_route, needs_root, pause, proc
 from whitecap_it.manager import Activated, Manager, RealManager
 
 LEAK = ("NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_", "FDSTORE")
