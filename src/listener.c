@@ -277,18 +277,26 @@ static void store(struct listener *l)
 	l->stored = notify_send(l->fd, "FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name) == 0;
 }
 
-static void unstore(struct listener *l)
+/* The manager drops all that have the name: one that took the place of this one is stored again. */
+static void unstore(const struct listener *l, const struct listener_pool *pool)
 {
 	char name[STORED_NAME_MAX];
 
 	stored_name(l, name);
 	notify_send(-1, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	for (struct listener *other = pool->first; other != NULL; other = other->next) {
+		if (other == l || !other->stored || other->admin != l->admin ||
+		    strcmp(other->address, l->address) != 0)
+			continue;
+		other->stored = false;
+		store(other);
+	}
 }
 
 static void free_listener(struct listener *l, const struct listener_pool *pool)
 {
 	if (l->stored && !pool->kept)
-		unstore(l);
+		unstore(l, pool);
 	if (!l->passed && !pool->kept && l->where.kind == ADDRESS_UNIX && l->ino != 0 &&
 	    pool->owner == getpid() && is_file_of(l, unix_path(&l->where)))
 		unlink(unix_path(&l->where));

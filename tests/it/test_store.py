@@ -119,6 +119,24 @@ def where_the_unit_does_not_tell_of_a_store_there_is_none():
     closes_politely(FileDescriptorStoreMax="", Environment="")
 
 
+def test_a_socket_file_that_is_gone_is_made_anew_and_stored():
+    """The manager drops all of one name; the new listener has that of the old one."""
+    with Manager() as m:
+        config = dict(stored_config(), listen=["unix:" + m.folder.name + "/socket"])
+        env = m.environment(WHITECAP_FDSTORE="1")
+        with Server(config, env=env, fds=False) as s:
+            s.stop()
+        os.unlink(m.folder.name + "/socket")
+        stored = {name: fds[0] for name, fds in m.stored.items()}
+        with Activated(config, stored, env=env) as s:
+            m.wait("READY", 2)
+            with Client(s.address) as c:
+                assert c.get("/worker?1").status == 200
+            (name,) = [name for name in stored if "unix" in name]
+            (fd,) = m.stored[name]
+            assert "socket:[%d]" % os.fstat(fd).st_ino in proc.fd_targets(s.pid).values()
+
+
 def take_out(manager):
     """The messages in the exchange that a server has left, each with its descriptors."""
     messages = []

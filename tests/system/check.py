@@ -22,7 +22,7 @@ IDLE = int(os.environ.get("CHECK_IDLE", "1000"))
 CONFIG = "/etc/whitecap/whitecap.json"
 DEPLOYED = "/usr/lib/whitecap/deployed.so"
 LOGS = "/var/log/whitecap"
-ADDRESS, ADMIN = "127.0.0.1:80", "127.0.0.1:8081"
+ADDRESS, ADMIN, LOCAL = "127.0.0.1:80", "127.0.0.1:8081", "unix:/run/whitecap/http.sock"
 
 # What a handler may not do in the sandbox, and what it may.  One line for each that goes against the plan.
 PROBE = """
@@ -78,6 +78,13 @@ def stats():
         return json.loads(c.ask(b"GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n").text)
 
 
+def is_reached():
+    """By new connections, on every listener."""
+    for address in (ADDRESS, LOCAL):
+        with Client(address) as c:
+            version(c)
+
+
 def deploy(version):
     """A handler's file is replaced, by renaming."""
     subprocess.run("cp %s/%s.so %s.new && mv %s.new %s" % (HERE, version, DEPLOYED, DEPLOYED, DEPLOYED), shell=True, check=True)
@@ -91,7 +98,7 @@ def write_config(**more):
     routes = [{"path": "/*", "handler": DEPLOYED}, {"path": "/crash", "handler": HERE + "/crash.so"},
               {"path": "/slow", "handler": HERE + "/slow.so"},
               {"path": "/probe", "handler": HERE + "/kit.so", "options": {"do": "run", "command": PROBE}}]
-    config = dict({"workers": 2, "listen": [ADDRESS], "admin": {"listen": ADMIN}, "routes": routes,
+    config = dict({"workers": 2, "listen": [ADDRESS, LOCAL], "admin": {"listen": ADMIN}, "routes": routes,
                    "timeouts": {"request": "2m", "send": "2m", "drain": "20s"},
                    "access_log": {"path": LOGS + "/access.log", "sample": 0.01}}, **more)
     with open(CONFIG, "w", encoding="ascii") as f:
@@ -188,10 +195,13 @@ def upgrades(_):
 
 
 def restarts(_):
+    socket_file = os.stat(LOCAL[5:])
     for _ in range(2):
         before = pid()
         ctl("restart", "whitecap")
         assert pid() != before
+        is_reached()
+    assert os.path.samestat(os.stat(LOCAL[5:]), socket_file)
     return "%s descriptors stored" % show("NFileDescriptorStore")
 
 
@@ -200,6 +210,7 @@ def outlives_its_master(_):
         before = pid()
         os.kill(before, number)
         wait_next(before)
+        is_reached()
     return "%s restarts" % show("NRestarts")
 
 
