@@ -216,8 +216,8 @@ static void answer(void)
 static void attempt(void (*step)(void), unsigned ms)
 {
 	if (sigsetjmp(fault.next_step, 1) == 0) {
+		set_timer(ms); /* first: the one before may be over just now */
 		fault.can_jump = true;
-		set_timer(ms);
 		step();
 	}
 	fault.can_jump = false;
