@@ -407,38 +407,54 @@ static bool adopt(struct engine *engine, const struct exchange_item *item,
 	return true;
 }
 
+/* The message at hand, and the first in it that is not in its place yet. */
+static struct {
+	struct exchange_batch batch;
+	size_t at;
+	unsigned next_fd;
+} incoming;
+
+bool conn_take_rest(struct exchange_item *item)
+{
+	return exchange_next(&incoming.batch, &incoming.at, &incoming.next_fd, item) > 0;
+}
+
 int conn_take(struct engine *engine, uint64_t room, struct balance_load *taken)
 {
-	static struct exchange_batch batch;
+	struct exchange_batch *batch = &incoming.batch;
 	struct conn *conns[EXCHANGE_BATCH];
 	struct exchange_item item;
 	size_t at = 0;
 	unsigned next_fd = 0, adopted = 0, count;
 	int result;
 
-	if (exchange_receive(engine->args->exchange.take, &batch) <= 0)
+	incoming.at = incoming.next_fd = 0;
+	if (exchange_receive(engine->args->exchange.take, batch) <= 0)
 		return 0;
 	/* The program that gave it may be gone: then nobody else will ever understand it. */
-	if (exchange_is_newer(&batch) && !engine->args->sole &&
-	    exchange_put_back(engine->args->exchange.give, &batch) == 0)
+	if (exchange_is_newer(batch) && !engine->args->sole &&
+	    exchange_put_back(engine->args->exchange.give, batch) == 0)
 		return -1;
-	while ((result = exchange_next(&batch, &at, &next_fd, &item)) > 0) {
+	while ((result = exchange_next(batch, &at, &next_fd, &item)) > 0) {
 		if (adopted == EXCHANGE_BATCH || adopted >= room ||
 		    !adopt(engine, &item, conns, &adopted))
 			close(item.fd);
 		taken->requests += item.record.rate;
 		if (item.memfd >= 0)
 			close(item.memfd);
+		incoming.at = at;
+		incoming.next_fd = next_fd;
 	}
 	/* A message that is not understood at all has had one connection per descriptor, for all we
 	 * know. */
-	count = exchange_count(&batch) ? exchange_count(&batch) : batch.fd_count;
+	count = exchange_count(batch) ? exchange_count(batch) : batch->fd_count;
 	if (adopted < count)
 		log_error("%u of %u connections of the exchange could not be taken: %s",
 			  count - adopted, count,
 			  result < 0 ? "message damaged or cut" : "no room, or damaged");
-	for (; next_fd < batch.fd_count; next_fd++)
-		close(batch.fds[next_fd]);
+	for (; next_fd < batch->fd_count; next_fd++)
+		close(batch->fds[next_fd]);
+	incoming.next_fd = next_fd;
 	taken->connections += adopted;
 	engine_count(engine, COUNTER_lost, count > adopted ? count - adopted : 0);
 	scoreboard_note_move(engine->slot, engine_clock(), 0);

@@ -14,6 +14,7 @@ struct balance_load;
 struct balance_plan;
 struct conn;
 struct engine;
+struct exchange_item;
 struct exchange_record;
 struct iovec;
 struct request;
@@ -60,5 +61,11 @@ int conn_describe_request(const struct conn *conn, const struct request *request
  * are known.
  */
 int conn_take(struct engine *engine, uint64_t room, struct balance_load *taken);
+
+/*
+ * For a worker that dies while conn_take() waits for memory: the next connection of its message
+ * that is not in its place yet.  False: there is none.  Async-signal-safe.
+ */
+bool conn_take_rest(struct exchange_item *item);
 
 #endif

@@ -374,6 +374,33 @@ static void try_one(struct conn *conn)
 	rescue.can_skip = false;
 }
 
+/* Of a message that was being taken.  They are counted as if they had been. */
+static void add_untaken(void)
+{
+	struct exchange_item item;
+
+	while (conn_take_rest(&item)) {
+		if (is_taboo(item.fd))
+			continue;
+		if (!exchange_forward(&rescue.batch, &item)) {
+			ship(&rescue.batch);
+			exchange_forward(&rescue.batch, &item);
+		}
+		make_taboo(item.fd);
+		scoreboard_add(&rescue.engine->slot->active, 1);
+		engine_count(rescue.engine, COUNTER_moved_in, 1);
+	}
+}
+
+static void try_untaken(void)
+{
+	if (sigsetjmp(rescue.next, 0) == 0) {
+		rescue.can_skip = true;
+		add_untaken();
+	}
+	rescue.can_skip = false;
+}
+
 void conn_rescue_all(struct engine *engine, const struct fault_cause *cause)
 {
 	if (engine->args->exchange.give < 0)
@@ -385,6 +412,7 @@ void conn_rescue_all(struct engine *engine, const struct fault_cause *cause)
 	make_own_taboo(engine);
 	exchange_clear(&rescue.batch);
 	exchange_clear(&rescue.errors);
+	try_untaken();
 	conn_slab_each(try_one);
 }
 

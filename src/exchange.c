@@ -97,22 +97,23 @@ static int memfd_of(const struct iovec *payload, int pieces)
 	return fd;
 }
 
-bool exchange_add(struct exchange_batch *batch, int fd, struct exchange_record *record,
-		  const struct iovec *payload, int pieces)
+static bool has_room(const struct exchange_batch *batch, const struct exchange_record *record)
 {
-	size_t len = (size_t)record->input_len + record->output_len, end = batch->len;
-	int memfd = -1;
+	size_t len = (size_t)record->input_len + record->output_len;
 
-	record->in_memfd = len > EXCHANGE_INLINE_MAX;
-	if (batch->count == EXCHANGE_BATCH || batch->fd_count + 2 > FDPASS_MAX ||
-	    batch->len + sizeof *record + (record->in_memfd ? 0 : len) > sizeof batch->data)
-		return false;
-	if (record->in_memfd && (memfd = memfd_of(payload, pieces)) < 0)
-		return false;
+	return batch->count < EXCHANGE_BATCH && batch->fd_count + 2 <= FDPASS_MAX &&
+	       batch->len + sizeof *record + (record->in_memfd ? 0 : len) <= sizeof batch->data;
+}
+
+/* A fault handler may leave this at a payload that can't be read: until then the batch is as it
+ * was. */
+static void append(struct exchange_batch *batch, int fd, int memfd,
+		   const struct exchange_record *record, const struct iovec *payload, int pieces)
+{
+	size_t end = batch->len;
+
 	memcpy(batch->data + end, record, sizeof *record);
 	end += sizeof *record;
-	/* A fault handler may leave this at a payload that can't be read: until then the batch is
-	 * as it was. */
 	if (!record->in_memfd)
 		end += copy_pieces(batch->data + end, payload, pieces);
 	batch->len = end;
@@ -120,6 +121,31 @@ bool exchange_add(struct exchange_batch *batch, int fd, struct exchange_record *
 	if (record->in_memfd)
 		batch->fds[batch->fd_count++] = memfd;
 	batch->count++;
+}
+
+bool exchange_add(struct exchange_batch *batch, int fd, struct exchange_record *record,
+		  const struct iovec *payload, int pieces)
+{
+	int memfd = -1;
+
+	record->in_memfd = (size_t)record->input_len + record->output_len > EXCHANGE_INLINE_MAX;
+	if (!has_room(batch, record))
+		return false;
+	if (record->in_memfd && (memfd = memfd_of(payload, pieces)) < 0)
+		return false;
+	append(batch, fd, memfd, record, payload, pieces);
+	return true;
+}
+
+bool exchange_forward(struct exchange_batch *batch, const struct exchange_item *item)
+{
+	const struct exchange_record *record = &item->record;
+	const struct iovec payload = {(char *)(uintptr_t)item->payload,
+				      (size_t)record->input_len + record->output_len};
+
+	if (!has_room(batch, record))
+		return false;
+	append(batch, item->fd, item->memfd, record, &payload, 1);
 	return true;
 }
 

@@ -123,6 +123,9 @@ struct exchange_item {
 	const char *payload; /* inline; NULL when it is in the memfd */
 };
 
+/* Adds a connection of a received batch to another one, as it came.  False: that one is full. */
+bool exchange_forward(struct exchange_batch *batch, const struct exchange_item *item);
+
 /*
  * Walks a received batch; start with *at = *next_fd = 0.  1: *item is the next connection, checked;
  * 0: no more; -1: the rest of the batch is not understood (a newer version, or damaged) or did not

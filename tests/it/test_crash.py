@@ -10,7 +10,7 @@ import time
 
 import storm
 from move_client import Crowd
-from whitecap_it import Server, build, core, get, pause, post, proc
+from whitecap_it import Server, Skip, build, core, get, pause, post, proc
 
 FAULTS = {"null": "SEGV", "wild": "SEGV", "wilder": "SEGV", "overflow": "SEGV", "divide": "FPE", "illegal": "ILL",
           "abort": "ABRT", "assert": "ABRT", "double-free": "ABRT", "heap": "ABRT", "stack": "ABRT",
@@ -132,6 +132,22 @@ def test_many_threads_that_fault_at_the_same_time():
 def test_threads_that_fault_while_the_main_one_is_held_up():
     run_cells(1, ["null@sleeping", "null@locked", "overflow@locked"] +
               ([] if build.sanitized() else ["malloc@sleeping"]))
+
+
+def test_thread_that_dies_with_the_heaps_lock_while_connections_are_taken():
+    """All threads share one heap: the taker waits for it for ever, with a message half taken."""
+    if build.sanitized():
+        raise Skip("measures the plain build: the sanitizer's heap has other locks")
+    with crash_server(2, env={"MALLOC_ARENA_MAX": "1"}) as s:
+        with Crowd(s.address, **dict(POPULATION, idle=100, half_body=40, half_chunked=40)) as crowd:
+            for n in range(1, 9):
+                s.reload()
+                culprit(s, "heap@thread")
+                wait_replaced(s, n, 2)
+            report = crowd.finish()
+        report.check()
+        total = stats(s)["total"]
+        assert total["lost"] == 0 and total["moved"]["in"] == total["moved"]["out"], total
 
 
 def test_children_of_handlers_crash_for_themselves():
@@ -469,7 +485,7 @@ def check_storm(workers, attackers):
     with crash_server(workers) as s:
         seen = storm.run(s, 1.5, count=attackers)
         s.reload()
-        proc.wait_until(lambda: len(ended(s)) == seen["crashes"], lambda: "%d ends: %s" % (len(ended(s)), seen))
+        proc.wait_until(lambda: ended(s).count("SEGV") == seen["crashes"], lambda: "%s ends: %s" % (ended(s), seen))
         total = stats(s)["total"]
         assert not seen["trouble"] and total["lost"] == 0, (seen, total)
         assert total["crash"] == total["responses"]["5xx"] == seen["crashes"] > attackers, (seen, total)
@@ -484,8 +500,8 @@ def test_the_same_crash_again_and_again_leaves_time_to_replace_workers():
 
 def test_the_same_crash_from_many_connections():
     seen = check_storm(4, 8)
-    limit = 5 * max(seen["undisturbed"]["p99_ms"], 10 * proc.scale())
-    assert seen["during"]["p99_ms"] < limit, seen
+    # Times are a matter of the machine, and for storm.py to tell: here, that others go on at nearly their pace.
+    assert seen["during"]["requests"] > 0.3 * seen["undisturbed"]["requests"], seen
 
 
 def test_the_same_crash_from_many_connections_with_two_workers():
