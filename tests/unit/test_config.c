@@ -496,7 +496,7 @@ static void test_seccomp(void)
 	CU_ASSERT(config->seccomp);
 #else
 	CU_ASSERT_PTR_NULL(config);
-	check_failure(text, "FILE: seccomp: found true; expected false: built without libseccomp");
+	check_failure(text, "FILE: seccomp: found true, expected false: built without libseccomp");
 #endif
 	config_free(config);
 }
