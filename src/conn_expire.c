@@ -115,6 +115,7 @@ void conn_drain_all(struct engine *engine)
 	struct timeout *ring = &engine->keepalive.ring, *next;
 
 	engine->mode = ENGINE_CLOSING;
+	engine->farewell = true;
 	while (ring->next != ring)
 		conn_retire(conn_of_timeout(ring->next));
 	ring = &engine->request.ring;

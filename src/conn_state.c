@@ -81,7 +81,8 @@ void conn_start_linger(struct conn *conn)
 	}
 	conn_set_state(conn, CONN_LINGERING);
 	timeout_start(&conn->timeout,
-		      engine->mode != ENGINE_SERVING ? &engine->drain_linger : &engine->linger,
+		      engine->mode != ENGINE_SERVING || engine->farewell ? &engine->drain_linger
+									 : &engine->linger,
 		      engine->now_ns);
 	conn_watch(conn, EV_READ);
 }

@@ -75,6 +75,7 @@ struct engine {
 	struct timeout_list waiting; /* for their next turn: connections with more to do than others */
 	ev_idle more;                /* active while there are some: the loop does not sleep */
 	enum engine_mode mode;
+	bool farewell; /* a connection ends when all that was read of it is answered */
 	volatile sig_atomic_t fault_due; /* 1: the process dies at the end of this turn (fault.h) */
 	uint64_t turn_limit_ms; /* of callbacks outside of handle; 0: hangs are not watched for */
 

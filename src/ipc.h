@@ -19,6 +19,7 @@ enum ipc_type {
 	IPC_REOPEN,    /* master: log files reopened; fds: log, access log (as far as configured) */
 	IPC_PING,      /* master: say that your loop turns */
 	IPC_PONG,      /* child: it does */
+	IPC_FAREWELL,  /* master: let each connection end with its next answer */
 };
 
 enum { IPC_TEXT_MAX = 8192, IPC_FDS_MAX = 4 };

@@ -56,7 +56,8 @@ struct master {
 	bool upgrade_due; /* the program is proven: out of the loop, then exec */
 	struct upgrade_check check;
 	bool stopping;              /* also while stop_delay runs: no more reloads and upgrades */
-	struct ev_timer stop_delay; /* timeouts.drain_delay: until then all serve on */
+	struct ev_timer stop_delay; /* timeouts.drain_delay, in halves: until then all serve on */
+	bool farewell;              /* in its second half: clients are told to go elsewhere */
 	bool leaving;     /* stopping, and the connections go on in the next instance */
 	bool log_is_file; /* not stderr */
 	enum master_exit exit_code;

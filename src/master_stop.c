@@ -33,25 +33,31 @@ void master_stop(struct master *master, void (*end)(struct row *))
 	master_canary_end(master);
 }
 
-static void on_delay_over(struct ev_loop *loop, struct ev_timer *timer, int events)
+/* First balancers look elsewhere, then clients that are busy leave by themselves. */
+static void on_half_over(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
+	struct master *master = timer->data;
+
 	(void)loop, (void)events;
-	master_stop(timer->data, row_stop);
+	if (master->farewell)
+		master_stop(master, row_stop);
+	else
+		master_each_row(master, NULL, row_farewell);
+	master->farewell = true;
 }
 
 void master_stop_init(struct master *master)
 {
-	ev_init(&master->stop_delay, on_delay_over);
+	ev_init(&master->stop_delay, on_half_over);
 	master->stop_delay.data = master;
 }
 
-/* Balancers see that it is not ready, and look elsewhere before anything is closed. */
 static void delay(struct master *master, uint64_t ms)
 {
 	announce(master);
-	log_info("stopping in %g s: until then only /readyz tells of it", (double)ms / 1000);
+	log_info("stopping in %g s: /readyz tells of it", (double)ms / 1000);
 	ev_now_update(master->loop);
-	ev_timer_set(&master->stop_delay, (double)ms / 1000, 0.);
+	ev_timer_set(&master->stop_delay, (double)ms / 2000, (double)ms / 2000);
 	ev_timer_start(master->loop, &master->stop_delay);
 }
 

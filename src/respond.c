@@ -37,10 +37,10 @@ static enum http_connection connection_field(const struct conn *conn, const stru
 	return request->http.version == 10 ? HTTP_CONNECTION_KEEP_ALIVE : HTTP_CONNECTION_NONE;
 }
 
-/* A draining worker closes after the last request that it has read. */
+/* A worker that drains, or soon will, closes after the last request that it has read. */
 static bool is_last(const struct engine *engine, const struct request *request)
 {
-	return engine->mode == ENGINE_CLOSING && request->pos + request->used == request->len;
+	return engine->farewell && request->pos + request->used == request->len;
 }
 
 /* Puts head and body into the output. */

@@ -632,6 +632,12 @@ void row_hurry(struct row *row)
 	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, limit_ms));
 }
 
+void row_farewell(struct row *row)
+{
+	if (row_serves(row))
+		ipc_send(row->ipc, IPC_FAREWELL, NULL, NULL, 0);
+}
+
 void row_reopen(struct row *row)
 {
 	int fds[2] = {log_fd(), row->generation->access_log};

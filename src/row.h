@@ -97,6 +97,9 @@ void row_kill(struct row *row);  /* it may not */
 void row_go(struct row *row);    /* its generation serves */
 void row_hurry(struct row *row); /* no other worker is ready: shorten its pause */
 
+/* It serves on, but each of its connections ends with its next answer. */
+void row_farewell(struct row *row);
+
 /* Hands over log files that were opened anew. */
 void row_reopen(struct row *row);
 

@@ -288,6 +288,8 @@ static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 			begin(worker);
 		else if (message.type == IPC_REOPEN)
 			reopen(worker, &message);
+		else if (message.type == IPC_FAREWELL)
+			worker->engine.farewell = true;
 		else if (message.type == IPC_PING)
 			ipc_send(io->fd, IPC_PONG, NULL, NULL, 0);
 	}

@@ -11,7 +11,7 @@ def delayed(delay, **more):
     return dict({"workers": 2, "timeouts": {"drain_delay": delay}}, **more)
 
 
-def test_all_is_served_during_the_delay_and_only_readyz_tells():
+def test_all_is_served_during_the_delay():
     with Admin(delayed("2s"), fds=False) as s, s.client() as old, s.client() as new:
         assert old.get("/").status == 200
         assert s.ask("/readyz").status == 200
@@ -25,6 +25,8 @@ def test_all_is_served_during_the_delay_and_only_readyz_tells():
             answer = client.get("/")
             assert answer.status == 200 and not answer.closes
         assert s.ask("/readyz").status == 503 and s.generation() == 1 and not s.log.find("upgrade")
+        proc.wait_until(lambda: new.get("/").closes, "the second half", 2)
+        new.expect_closed()
         old.expect_closed(5)
         s.wait_exit()
         assert s.process.returncode == 0
