@@ -66,6 +66,27 @@ def test_a_hundred_thousand_requests_in_one_write_hold_up_nobody():
             c.close()
 
 
+def test_greedy_clients_queue_apart_from_the_others():
+    """Of two dozen, eight go on in a turn of the loop: who asks for little waits for these, not for all."""
+    greedy, each, waiting = 24, 80, 8
+    with Server({"routes": [kit_route("/n", "sequence", n=200), kit_route("/block", "block", n=300)]}) as s:
+        clients = [s.client() for _ in range(greedy)]
+        with s.client() as blocker, s.client() as other:
+            blocker.send(get("/block"))
+            pause(0.1)
+            for c in clients:
+                c.send(get("/n") * each)
+            blocker.receive()
+            numbers = [0]
+            while numbers[-1] < greedy * (each - AT_ONCE):
+                numbers.append(int(other.get("/n").text))
+        between = [b - a for a, b in zip(numbers, numbers[1:])]
+        assert min(between) <= 2 * waiting * AT_ONCE, between
+        for c in clients:
+            assert len(answers(c, each)) == each
+            c.close()
+
+
 # The formula of whitecap(8), MEMORY; octets.
 CONNECTION, REQUEST, FIELD = 256, 12288, 16
 NOT_SENT, ANNOUNCED = 262144, 32768

@@ -260,25 +260,32 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Takes n µs; 299 where the request is older than the option "limit" says, in ms, when it begins. */
-static int do_work(struct wc_request *req, struct kit *kit)
+static void spin(long us)
 {
-	uint64_t begin = now_ns(), end = begin + (uint64_t)number(req, kit) * 1000;
-	json_int_t limit = json_integer_value(json_object_get(kit->options, "limit"));
+	uint64_t end = now_ns() + (uint64_t)us * 1000;
 
 	while (now_ns() < end)
 		continue;
-	return wc_reply(req, begin - wc_received(req) > (uint64_t)limit * 1000000 ? 299 : 200, "ok", 2);
 }
 
-/* How many requests this process has handled by now. */
+/* Takes n µs; 299 where the request is older than the option "limit" says, in ms, when it begins. */
+static int do_work(struct wc_request *req, struct kit *kit)
+{
+	uint64_t age = now_ns() - wc_received(req);
+	json_int_t limit = json_integer_value(json_object_get(kit->options, "limit"));
+
+	spin(number(req, kit));
+	return wc_reply(req, age > (uint64_t)limit * 1000000 ? 299 : 200, "ok", 2);
+}
+
+/* Takes n µs and says how many requests this process has handled by now. */
 static int do_sequence(struct wc_request *req, struct kit *kit)
 {
-	static unsigned long number;
+	static unsigned long count;
 	char text[32];
-	int n = snprintf(text, sizeof(text), "%lu", ++number);
+	int n = snprintf(text, sizeof(text), "%lu", ++count);
 
-	(void)kit;
+	spin(number(req, kit));
 	return wc_reply_copy(req, 200, text, (size_t)n);
 }
 
