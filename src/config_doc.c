@@ -102,7 +102,7 @@ static json_t *networks_schema(const struct config_key *key)
 {
 	(void)key;
 	return json_pack("{s:s, s:o}", "type", "array", "items",
-			 pattern_schema("^[0-9A-Fa-f:.]+(/[0-9]+)?$"));
+			 pattern_schema("^([0-9A-Fa-f:.]+(/[0-9]+)?|unix:)$"));
 }
 
 static json_t *options_schema(const struct config_key *key)

@@ -254,7 +254,7 @@ static bool is_token(const char *text)
 					  "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
 }
 
-/* An IPv4 or IPv6 address, or a network: "10.0.0.0/8". */
+/* An IPv4 or IPv6 address, a network: "10.0.0.0/8", or "unix:". */
 static bool is_network(const char *text)
 {
 	struct network network;
@@ -380,7 +380,7 @@ static const struct type types[CONFIG_TYPES] = {
 			    .is_item = is_token,
 			    .items_min = 1},
 	[CONFIG_NETWORKS] = {.expected = "an array of IP addresses and networks, such as "
-					 "[\"10.0.0.0/8\"]",
+					 "[\"10.0.0.0/8\"], or \"unix:\"",
 			     .read = read_texts,
 			     .print = print_texts,
 			     .free = free_texts,

@@ -85,6 +85,11 @@ bool network_parse(struct network *network, const char *text)
 	struct peer bits = {.port = 0};
 
 	network->address = (struct peer){.port = 0};
+	if (strcmp(text, "unix:") == 0) {
+		network->address.family = AF_UNIX;
+		network->bits = 0;
+		return true;
+	}
 	if (!peer_parse_address(&network->address, text, len))
 		return false;
 	network->bits = bits_of(network->address.family);
@@ -108,8 +113,7 @@ static bool has_prefix(const void *a, const void *b, unsigned bits)
 bool network_holds(const struct network *network, const struct peer *peer)
 {
 	if (peer->family == network->address.family)
-		return peer->family != AF_UNIX &&
-		       has_prefix(&peer->address, &network->address.address, network->bits);
+		return has_prefix(&peer->address, &network->address.address, network->bits);
 	return peer->family == AF_INET6 && network->address.family == AF_INET &&
 	       IN6_IS_ADDR_V4MAPPED(&peer->address.in6) &&
 	       has_prefix(&peer->address.in6.s6_addr[12], &network->address.address, network->bits);

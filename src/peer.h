@@ -37,7 +37,7 @@ struct network {
 	unsigned bits;
 };
 
-/* "10.0.0.0/8", or an address: that one alone. */
+/* "10.0.0.0/8", or an address: that one alone; or "unix:": whoever comes by a unix socket. */
 bool network_parse(struct network *network, const char *text);
 
 /* An IPv4 address mapped into IPv6 is in the networks of both. */

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import struct
+import tempfile
 
 from whitecap_it import Client, Server, get, kit_route, proc
 
@@ -139,6 +140,17 @@ def test_stop_does_not_wait_for_headers():
 
 def forwarded(c, *lines):
     return peer_of(c.get("/facts", [("X-Forwarded-For", line) for line in lines]))
+
+
+def test_forwarded_is_believed_by_a_unix_socket_where_that_is_trusted():
+    for trusted, peer in [(["unix:"], "203.0.113.9:0"), (["0.0.0.0/0", "::/0"], "unix:"),
+                          (["unix:", "203.0.113.0/24"], "198.51.100.1:0")]:
+        with tempfile.TemporaryDirectory(prefix="whitecap-it-") as folder:
+            where = "unix:%s/socket" % folder
+            with Server({"listen": [where], "routes": [kit_route("/facts", "facts")], "trusted_proxies": trusted}), \
+                 Client(where) as c:
+                c.send(get("/facts", [("X-Forwarded-For", "198.51.100.1, 203.0.113.9")]))
+                assert peer_of(c.receive()) == peer, trusted
 
 
 def test_forwarded_is_believed_from_trusted_proxies_only():

@@ -109,15 +109,28 @@ static void test_networks(void)
 
 static void test_what_is_no_network(void)
 {
-	static const char *const texts[] = {"",		  "/8",	       "10.0.0.0/",   "10.0.0.0/33",
-					    "::/129",	  "10.0.0.0/x", "10.0.0.0:80", "[::1]",
-					    "10.0.0.0/8/8", "localhost",  "10.0.0.0/-1"};
+	static const char *const texts[] = {"",
+					    "/8",
+					    "10.0.0.0/",
+					    "10.0.0.0/33",
+					    "::/129",
+					    "10.0.0.0/x",
+					    "10.0.0.0:80",
+					    "[::1]",
+					    "10.0.0.0/8/8",
+					    "localhost",
+					    "10.0.0.0/-1",
+					    "unix:/path",
+					    "unix"};
 	struct network network = {.bits = 0};
 
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		CU_ASSERT_FALSE(network_parse(&network, texts[i]));
 	CU_ASSERT_TRUE(network_parse(&network, "::/0"));
 	CU_ASSERT_FALSE(network_holds(&network, &(struct peer){.family = AF_UNIX}));
+	CU_ASSERT_TRUE(network_parse(&network, "unix:"));
+	CU_ASSERT_TRUE(network_holds(&network, &(struct peer){.family = AF_UNIX}));
+	CU_ASSERT_FALSE(network_holds(&network, &(struct peer){.family = AF_INET}));
 }
 
 CU_TestInfo peer_tests[] = {
