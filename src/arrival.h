@@ -24,8 +24,8 @@ bool arrival_agrees(const struct arrival *arrival, int64_t offset_ns);
 void arrival_step(struct arrival *arrival, int64_t offset_ns, uint64_t now_ns);
 
 /*
- * CLOCK_MONOTONIC of a stamp.  Not after now_ns, not before since_ns (0: nothing is known).  Where it can't
- * be told whether it was stamped before the clock was set or after, the younger counts: a request
+ * CLOCK_MONOTONIC of a stamp.  Not after now_ns, not before since_ns (0: nothing is known).  Where
+ * it can't be told whether it was stamped before the clock was set or after, the younger counts: a request
  * is rather taken for fresh than for too old.
  */
 uint64_t arrival_of(const struct arrival *arrival, uint64_t stamp_ns, uint64_t since_ns,

@@ -143,8 +143,8 @@ static void send_continue(struct engine *engine, struct request *request)
 }
 
 /*
- * There is more than one connection may have at a time.  It goes on where it is, behind the others that
- * wait for that, a few in each turn of the loop: who asks for little does not queue with them.
+ * There is more than one connection may have at a time.  It goes on where it is, behind the others
+ * that wait for that, a few in each turn of the loop: who asks for little does not queue with them.
  */
 static void take_turns(struct conn *conn, struct request *request)
 {
@@ -273,7 +273,8 @@ static void on_end_of_input(struct conn *conn)
 static int reserve(struct request *request)
 {
 	const struct http_request *http = &request->http;
-	size_t most = request->len + READ_MIN < ANNOUNCED_MAX ? ANNOUNCED_MAX - request->len : READ_MIN;
+	size_t len = request->len;
+	size_t most = len + READ_MIN < ANNOUNCED_MAX ? ANNOUNCED_MAX - len : READ_MIN;
 	uint64_t missing = READ_MIN;
 
 	if (http->phase == HTTP_PHASE_LENGTH)

@@ -22,7 +22,8 @@ enum conn_state {
 	CONN_IDLE,      /* between two requests: keep-alive timeout */
 	CONN_READING,   /* part of a request is here: request timeout */
 	CONN_PENDING,   /* a handler will answer later: its route's timeout */
-	CONN_SENDING,   /* the client does not take our output: send timeout; or, without any, its turn is over */
+	CONN_SENDING,   /* the client does not take our output: send timeout; without any: it waits
+			   for its next turn */
 	CONN_LINGERING, /* our side is shut; what the client still sends is dropped */
 	CONN_PROXIED,   /* its PROXY header is not here yet: request timeout.  Not moved */
 };
@@ -51,7 +52,8 @@ struct conn {
  */
 int conn_open(struct engine *engine, int fd, const struct peer *peer, unsigned listener);
 
-/* At the end of a turn of the loop, while engine->more is active: a few of those that wait have their next turn. */
+/* At the end of a turn of the loop, while engine->more is active: a few of those that wait have
+ * their next turn. */
 void conn_go_on(struct engine *engine);
 
 /* A pending request of the connection has been answered by its handler. */

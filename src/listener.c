@@ -45,7 +45,7 @@ struct request {
  * Accepted sockets inherit all of these.  A dead peer is found after 60 + 3 * 10 s of silence.
  * TCP_USER_TIMEOUT overrides TCP_KEEPCNT: shorter than their sum, it would end a connection
  * after the first lost probe.  What a client does not read stays with us, beyond so many octets:
- * else the kernel takes up to 4 MiB of each, and with that memory all connections of the machine get slow.
+ * else the kernel takes up to 4 MiB of each, and short of memory all connections get slow.
  */
 static const struct option {
 	int level, name, value;
@@ -661,7 +661,8 @@ int listener_set_apply(struct listener_set *set, const struct config_listen *lis
 
 		if (listen(l->fd, (int)listens[i].backlog) != 0)
 			error = errno;
-		if (l->where.kind == ADDRESS_INET && stamped_enable(l->fd, is_kernel(&listens[i])) != 0)
+		if (l->where.kind == ADDRESS_INET &&
+		    stamped_enable(l->fd, is_kernel(&listens[i])) != 0)
 			error = errno;
 		if (l->where.kind == ADDRESS_UNIX && !l->passed &&
 		    is_file_of(l, unix_path(&l->where)) &&

@@ -24,8 +24,8 @@ int stamped_enable(int fd, bool on);
 void stamped_init(struct engine *engine);
 
 /*
- * As recv().  *came_ns is when the octets came, not before since_ns (0: not known); as of this turn of the loop
- * where the kernel does not say.
+ * As recv().  *came_ns is when the octets came, not before since_ns (0: not known); as of this turn
+ * of the loop where the kernel does not say.
  */
 ssize_t stamped_receive(struct engine *engine, int fd, void *to, size_t room, uint64_t since_ns,
 			uint64_t *came_ns);
