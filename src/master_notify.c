@@ -61,7 +61,10 @@ void master_notify_reloading(void)
 void master_notify_stopping(const struct master *master)
 {
 	if (!master->options.test)
-		notify_send(-1, "STOPPING=1\nSTATUS=Stopping: connections are drained");
+		notify_send(-1,
+			    "STOPPING=1\nEXTEND_TIMEOUT_USEC=%d\n"
+			    "STATUS=Stopping: connections are drained",
+			    EXTEND_US);
 }
 
 /* A worker that hangs is the master's own business (timeouts.handler); a server without any that

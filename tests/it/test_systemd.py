@@ -155,10 +155,10 @@ def test_a_drain_asks_for_more_time():
 def test_a_drain_may_take_longer_than_the_manager_waits():
     config = {"workers": 1, "listen": ["127.0.0.1:%d" % (20000 + os.getpid() % 10000)],
               "routes": [{"path": "/", "handler": build.version_handler("v1")}]}
-    with RealManager(config, TimeoutStopSec="1") as m:
+    with RealManager(config, TimeoutStopSec="2") as m:
         m.ctl("start", m.unit)
         with Client(config["listen"][0]) as c:
-            c.send(get("/?n=2000"))
+            c.send(get("/?n=3000"))
             c.expect_silence(0.2)
             m.ctl("stop", m.unit)
             assert c.receive().text == "v1"
