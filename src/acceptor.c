@@ -209,6 +209,15 @@ static bool accept_one(struct watcher *watcher)
 	return true;
 }
 
+/* libev has given the descriptor up, since epoll has no room for it. */
+static void watch_failed(struct acceptor *acceptor)
+{
+	engine_count(acceptor->engine, COUNTER_accept_error, 1);
+	log_warn("the kernel has no room to watch a listener; not accepting for %d ms",
+		 (int)(PAUSE_EXHAUSTED * 1000));
+	pause_for(acceptor, PAUSE_EXHAUSTED);
+}
+
 static void on_listener(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct watcher *watcher = (struct watcher *)io;
@@ -216,7 +225,11 @@ static void on_listener(struct ev_loop *loop, ev_io *io, int events)
 	struct load load = measure(acceptor->engine);
 	bool storm = is_in_storm(acceptor->engine);
 
-	(void)loop, (void)events;
+	(void)loop;
+	if (events & EV_ERROR) {
+		watch_failed(acceptor);
+		return;
+	}
 	if (storm && !has_turn(acceptor->engine)) {
 		pause_for(acceptor, PAUSE_STORM);
 		return;

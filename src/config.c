@@ -3,6 +3,7 @@
 
 #include "config.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "config_source.h"
 #include "config_table.h"
 #include "config_value.h"
+#include "memory.h"
 #include "number.h"
 
 /* One run over the configuration, which goes on after each mistake. */
@@ -72,8 +74,10 @@ static void report_value(const struct load *load, const char *path, const struct
 	size_t size;
 	FILE *out = open_memstream(&message, &size);
 
-	if (!out)
+	if (!out) {
+		report(load, MISTAKE, path, strerror(ENOMEM));
 		return;
+	}
 	fputs("found ", out);
 	if (value)
 		config_value_found(value, out);
@@ -93,8 +97,10 @@ static void report_kind(const struct load *load, const char *path, const json_t 
 	size_t size;
 	FILE *out = open_memstream(&message, &size);
 
-	if (!out)
+	if (!out) {
+		report(load, MISTAKE, path, strerror(ENOMEM));
 		return;
+	}
 	fputs("found ", out);
 	config_value_found(value, out);
 	fprintf(out, ", expected %s", expected);
@@ -179,7 +185,7 @@ static void load_list(const struct load *load, const struct config_key *key, con
 
 	if (!json_is_array(value) || count < config_value_bound(key, key->min) ||
 	    count > config_value_bound(key, key->max) ||
-	    !(entries = calloc(count, key->table->size))) {
+	    !(entries = memory_get(count, key->table->size))) {
 		report_value(load, path, key, value);
 		return;
 	}
@@ -356,30 +362,38 @@ static void check_seccomp(const struct load *load, const struct config *config)
 #endif
 }
 
+static void load_all(const struct load *load, json_t *root, struct config *config)
+{
+	config_source_override(root, load->overrides, load->err);
+	load_table(load, &config_table_root, root, "", config);
+	check_sizes(load, config);
+	check_addresses(load, config);
+	check_clocks(load, config);
+	check_routes(load, config);
+	check_seccomp(load, config);
+}
+
 struct config *config_load(const char *path, char *const *overrides, struct err *err)
 {
 	struct config *config = calloc(1, sizeof *config);
-	json_t *root = path ? config_source_read(path, err) : json_object();
 	struct load load = {.file = path ? path : "built-in defaults", .overrides = overrides,
 			    .err = err, .warnings = config ? &config->warnings : NULL};
 	unsigned mistakes = err->count;
+	json_t *root;
 
-	if (!config || !root)
-		goto fail;
-	err_init(&config->warnings);
-	config_source_override(root, overrides, err);
-	load_table(&load, &config_table_root, root, "", config);
-	check_sizes(&load, config);
-	check_addresses(&load, config);
-	check_clocks(&load, config);
-	check_routes(&load, config);
-	check_seccomp(&load, config);
-	if (err->count > mistakes)
-		goto fail;
+	memory_watch_json();
+	root = path ? config_source_read(path, err) : json_object();
+	if (config)
+		err_init(&config->warnings);
+	if (config && root)
+		load_all(&load, root, config);
 	json_decref(root);
-	return config;
-fail:
-	json_decref(root);
+	if (!config || memory_has_lacked()) {
+		err_init(err); /* what else was found may be no mistake */
+		err_add(err, "%s: %s", load.file, strerror(ENOMEM));
+	} else if (err->count == mistakes) {
+		return config;
+	}
 	config_free(config);
 	return NULL;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "address.h"
+#include "memory.h"
 #include "number.h"
 #include "peer.h"
 
@@ -92,12 +93,12 @@ static bool to_number(const struct config_key *key, const json_t *value, uint64_
 
 uint64_t config_value_bound(const struct config_key *key, const char *text)
 {
-	json_t *value = config_value_of_text(text);
+	const struct type *type = &types[key->type];
 	uint64_t number = 0;
-	bool is_number = to_number(key, value, &number);
+	bool is_number = (type->whole && number_parse_count(text, &number)) ||
+			 (type->parse && type->parse(text, &number));
 
 	assert(is_number);
-	json_decref(value);
 	return number;
 }
 
@@ -190,7 +191,7 @@ static bool read_copy(const json_t *value, char *(*copy)(const char *), void *fi
 static bool read_text(const struct config_key *key, const json_t *value, void *field)
 {
 	(void)key;
-	return read_copy(value, strdup, field);
+	return read_copy(value, memory_copy, field);
 }
 
 /* In canonical form, so that equal addresses are equal texts. */
@@ -203,9 +204,9 @@ static char *address_new(const char *text)
 	if (address_parse(&address, text, &expected) != 0)
 		return NULL;
 	if (address.kind != ADDRESS_INET)
-		return strdup(text);
+		return memory_copy(text);
 	address_format((const struct sockaddr *)&address.sa, address.len, canonical);
-	return strdup(canonical);
+	return memory_copy(canonical);
 }
 
 static bool read_address(const struct config_key *key, const json_t *value, void *field)
@@ -222,7 +223,7 @@ static char *prefix_new(const char *text)
 	for (const char *p = text; *p; p++)
 		if ((unsigned char)*p <= ' ' || *p == '\x7f' || *p == '?' || *p == '#')
 			return NULL;
-	return strdup(text);
+	return memory_copy(text);
 }
 
 static bool read_prefix(const struct config_key *key, const json_t *value, void *field)
@@ -278,12 +279,12 @@ static bool read_texts(const struct config_key *key, const json_t *value, void *
 	char **texts;
 
 	if (!json_is_array(value) || count < type->items_min ||
-	    !(texts = calloc(count + 1, sizeof *texts)))
+	    !(texts = memory_get(count + 1, sizeof *texts)))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const char *text = json_string_value(json_array_get(value, i));
 
-		if (!text || !type->is_item(text) || !(texts[i] = strdup(text))) {
+		if (!text || !type->is_item(text) || !(texts[i] = memory_copy(text))) {
 			free_texts(&texts);
 			return false;
 		}

@@ -419,7 +419,11 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 
 	struct engine *engine = conn->io.data;
 
-	(void)loop, (void)events;
+	(void)loop;
+	if (events & EV_ERROR) {
+		conn_unwatched(conn);
+		return;
+	}
 	engine->processing = conn;
 	by_state[conn->state](conn);
 	engine->processing = NULL;

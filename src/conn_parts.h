@@ -59,6 +59,7 @@ void conn_close(struct conn *conn);
 void conn_finish(struct conn *conn);
 void conn_send_failed(struct conn *conn);
 void conn_out_of_memory(struct conn *conn);
+void conn_unwatched(struct conn *conn);
 
 /* Shuts our side and reads on until the client has closed its own, so that no reset loses our last
  * octets. */

@@ -111,6 +111,13 @@ void conn_out_of_memory(struct conn *conn)
 	conn_close(conn);
 }
 
+/* libev has given the descriptor up: no event of it would ever be seen. */
+void conn_unwatched(struct conn *conn)
+{
+	log_error("the kernel has no room to watch a connection; closed");
+	conn_close(conn);
+}
+
 int conn_hold(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "loop.h"
 #include "master_parts.h"
 
 #define RETRY_S 1. /* between reloads while nobody serves after an upgrade */
@@ -208,8 +209,8 @@ static void on_look(struct ev_loop *loop, struct ev_prepare *prepare, int events
 	struct master *master = prepare->data;
 	bool delayed = ev_is_active(&master->stop_delay);
 
-	(void)loop;
 	(void)events;
+	loop_hear_signals(loop);
 	if (!master->stopping)
 		master_reload_advance(master);
 	if (!master->stopping)
@@ -372,24 +373,40 @@ static int open_new(struct master *master)
 	return master->pool ? master_store_open(master) : -1;
 }
 
+/* libev's own way is to abort.  Without a master nothing goes on, and workers do without it for a
+ * while. */
+static void *wait_for_memory(void *ptr, long size)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	void *memory = NULL;
+
+	if (size == 0)
+		free(ptr);
+	else
+		while (!(memory = realloc(ptr, (size_t)size)))
+			nanosleep(&pause, NULL);
+	return memory;
+}
+
 /* A loop of its own, not the default one: that one would reap children which are not ours. */
 static int open_all(struct master *master, const struct child_roles *roles)
 {
 	const struct upgrade_state *left = master->options.left;
 	struct rows *rows = &master->rows;
 
+	ev_set_allocator(wait_for_memory);
 	master->loop = ev_loop_new(EVFLAG_NOINOTIFY | EVFLAG_NOENV);
+	rows->loop = master->loop;
+	watchdog_init(&master->watchdog, rows);
 	if (!master->loop || (left ? master_upgrade_open(master, left) : open_new(master)) < 0) {
 		fprintf(stderr, "whitecap: cannot start: %s\n", strerror(errno));
 		return -1;
 	}
-	rows->loop = master->loop;
 	rows->roles = roles;
 	rows->sole = !left;
 	rows->forget = stop_watchers;
 	rows->data = master;
 	rows_init(rows);
-	watchdog_init(&master->watchdog, rows);
 	upgrade_check_init(&master->check, master->loop);
 	if (left && master_upgrade_adopt(master, left) < 0) {
 		log_error("cannot go on after the upgrade: %s", strerror(errno));
@@ -441,8 +458,10 @@ int master_main(const struct master_options *options, const struct child_roles *
 	struct master *master = calloc(1, sizeof *master);
 	int code = MASTER_FAILED;
 
-	if (!master)
+	if (!master) {
+		perror("whitecap");
 		return code;
+	}
 	master->options = *options;
 	master->exit_code = options->test ? MASTER_FAILED : MASTER_OK;
 	master->scoreboard_fd = master->left_scoreboard_fd = -1;

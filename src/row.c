@@ -346,7 +346,11 @@ static void on_message(struct ev_loop *loop, struct ev_io *io, int events)
 	struct row *row = io->data;
 
 	(void)loop;
-	(void)events;
+	if (events & EV_ERROR) { /* it would never be heard: so its time is over */
+		log_error("the kernel has no room to watch what a child says");
+		set_timer(row, 0);
+		return;
+	}
 	for (int i = 0; i < MESSAGES_PER_TURN && read_message(row); i++)
 		;
 }

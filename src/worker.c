@@ -23,6 +23,7 @@
 #include "fault.h"
 #include "ipc.h"
 #include "log.h"
+#include "loop.h"
 #include "inflater.h"
 #include "origin.h"
 #include "recycler.h"
@@ -221,10 +222,9 @@ static bool has_room(struct worker *worker)
 static void on_exchange(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct worker *worker = io->data;
-	double pause = has_room(worker) ? 0 : NO_ROOM;
+	double pause = events & EV_ERROR || !has_room(worker) ? NO_ROOM : 0;
 	struct balance_load taken = {0, 0};
 
-	(void)events;
 	if (pause == 0 && worker->balancer)
 		pause = balancer_hold_off(worker->balancer);
 	if (pause == 0) {
@@ -260,6 +260,7 @@ static void begin(struct worker *worker)
 		fault_allow_exit();
 		exit(EXIT_FAILURE);
 	}
+	loop_hear_signals(worker->engine.loop);
 	start_recycler(worker);
 	if (worker->engine.args->exchange.take < 0)
 		return;
@@ -282,7 +283,11 @@ static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 	struct worker *worker = io->data;
 	int got;
 
-	(void)events;
+	if (events & EV_ERROR) {
+		log_error("the kernel has no room to watch the master");
+		fault_allow_exit();
+		exit(EXIT_FAILURE);
+	}
 	while ((got = ipc_receive(io->fd, &message)) > 0) {
 		if (message.type == IPC_GO)
 			begin(worker);
@@ -404,6 +409,15 @@ static void on_libev_error(const char *message)
 	abort();
 }
 
+/* libev aborts where this gives nothing, and so a worker hands over what it has. */
+static void *get_memory(void *ptr, long size)
+{
+	if (size > 0)
+		return realloc(ptr, (size_t)size);
+	free(ptr);
+	return NULL;
+}
+
 /* The engine without its routes.  -1: no memory. */
 static int engine_init(struct engine *engine, const struct worker_args *args)
 {
@@ -419,6 +433,7 @@ static int engine_init(struct engine *engine, const struct worker_args *args)
 			   .body_size = config->body_size},
 		.date_at = -1,
 	};
+	ev_set_allocator(get_memory);
 	ev_set_syserr_cb(on_libev_error);
 	engine->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
 	engine->pool = request_pool_new(engine, &engine->limits);

@@ -38,9 +38,14 @@ def test_keepalive_and_connection_header():
 
 
 def test_date_is_one_and_right_also_after_idle():
-    with Server(env={"TZ": "Asia/Kolkata", "LC_ALL": "ja_JP.UTF-8"}) as s, s.client() as c:
-        for wait in (0, 0, 1.2, 0, 2.1):
-            pause(wait)
+    """B24: also in another language and zone, and after a handler that blocks."""
+    with Server({"routes": routes(kit_route("/block", "block", n=1200))},
+                env={"TZ": "Asia/Kolkata", "LC_ALL": "ja_JP.UTF-8"}) as s, s.client() as c:
+        for wait in (0, 0, 1.2, 0, 2.1, None):
+            if wait is None:
+                assert c.get("/block").status == 200
+            else:
+                pause(wait)
             r = c.get("/")
             assert r.head_bytes.lower().count(b"\r\ndate:") == 1
             age = c.age_of_date(r)

@@ -64,3 +64,26 @@ class Allocations:
 
     def value(self):
         return struct.unpack("Q", os.pread(self.file.fileno(), 8, 0))[0]
+
+
+class Failures:
+    """handlers/fail_malloc.c: env for the server; arm() says which allocation of whom fails."""
+
+    def __init__(self):
+        library = build.compile_shared("fail_malloc.c", "fail_malloc")
+        self.file = tempfile.NamedTemporaryFile(prefix="whitecap-it-", suffix=".fail")
+        os.chmod(self.file.name, 0o666)
+        self.file.write(bytes(mmap.PAGESIZE))
+        self.file.flush()
+        self.page = mmap.mmap(self.file.fileno(), mmap.PAGESIZE)
+        self.env = {"LD_PRELOAD": library, "FAIL_MALLOC": self.file.name}
+
+    def arm(self, nth, pid=0, children_of=0, more=0):
+        """The nth one from now on fails, and so many behind it."""
+        struct.pack_into("qqqq", self.page, 0, 0, nth, more, 0)
+        struct.pack_into("q", self.page, 0, pid or -children_of)
+
+    def disarm(self):
+        """How many have failed."""
+        struct.pack_into("q", self.page, 0, 0)
+        return struct.unpack_from("q", self.page, 24)[0]
