@@ -5,8 +5,10 @@
 /* What libev does not do for its own descriptors. */
 struct ev_loop;
 
-/* Has signals wake the loop again where epoll had no room for the descriptor that tells of them;
- * else does nothing. */
+/*
+ * Has signals wake the loop again where epoll had no room for the descriptor that tells of them;
+ * else does nothing.  It is too late once a signal has come meanwhile: libev takes that one as told.
+ */
 void loop_hear_signals(struct ev_loop *loop);
 
 #endif

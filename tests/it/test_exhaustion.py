@@ -42,6 +42,12 @@ class Failing(Server):
         super().__init__({"routes": routes(), "timeouts": {"handler": "20s", "start": "20s"}, **(config or {})},
                          env=self.failures.env, errors=MAY_BE_LOGGED, crashes=True, **options)
 
+    def environment(self):
+        """A sanitizer must bear that its allocator is behind another one."""
+        env = super().environment()
+        env["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
+        return env
+
 
 def converse(s):
     """All exchanges at once; each request is answered, or its connection is closed.  How many answers were 200."""
@@ -185,6 +191,11 @@ WORKER_CALLS = [("accept4", "EMFILE"), ("accept4", "ENFILE"), ("accept4", "ENOBU
                 ("epoll_ctl", "ENOSPC"), ("mmap,mprotect", "ENOMEM"), ("epoll_wait,epoll_pwait", "EINTR")]
 
 
+def possible(calls):
+    """A sanitizer can't do without memory of its own."""
+    return [c for c in calls if not (build.sanitized() and c[0].startswith("mmap"))]
+
+
 def check_worker_call(s, call, error, when):
     """Half of the calls fail for a while; each client has its answer or is closed, and what comes after is served."""
     before = s.worker
@@ -200,7 +211,7 @@ def test_kernel_without_room_in_a_worker():
     with Failing() as s:
         settle(s)
         fds = proc.fd_kinds(s.worker)
-        for call, error in WORKER_CALLS:
+        for call, error in possible(WORKER_CALLS):
             for when in ("1+2", "2+3") if EVERY == 1 else ("1+2",):
                 check_worker_call(s, call, error, when)
         proc.wait_until(lambda: proc.fd_kinds(s.worker) == fds, lambda: "fds %s, now %s" % (fds, proc.fd_kinds(s.worker)))
@@ -216,8 +227,9 @@ def test_kernel_without_room_in_the_master():
     """One call after the other fails while the master reloads: it is done or refused, and the next one is done."""
     needs_program("strace")
     with Failing({"timeouts": {"drain": "2s"}}) as s:  # for a worker that can't watch for signals
-        for call, error in MASTER_CALLS:
-            for when in range(1, 9 if EVERY == 1 else 2):
+        for call, error in possible(MASTER_CALLS):
+            # Not libev's own descriptor for signals, which comes later: see loop.h.
+            for when in range(1, 9 if EVERY == 1 and call != "epoll_ctl" else 2):
                 with Strace(s.pid, call, inject="error=%s:when=%d" % (error, when)) as trace:
                     reload_somehow(s)
                 if not any("(INJECTED)" in line for line in trace.lines):
