@@ -20,7 +20,6 @@ import time
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from move_client import Crowd
 from storm import Others
 from whitecap_it import Client, build, get, pause, post, proc
 import test_crash as crash

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 
+from test_crash import stats
 from whitecap_it import Server, Skip, build, get, kit_route, needs_program, needs_root, post, proc, request
 from whitecap_it.trace import Failures, Strace
 
@@ -165,7 +166,8 @@ def test_no_memory_while_the_configuration_is_loaded():
     """Ends with a message and an exit code, or works; never with a signal."""
     with Failing() as s:
         s.write_config(routes=[*ROUTES, {"path": "/b", "handler": "hello", "methods": ["GET", "POST"]}],
-                       trusted_proxies=["10.0.0.0/8"], listen=["127.0.0.1:0", {"address": "unix:" + s.folder + "/s", "mode": "0600"}])
+                       trusted_proxies=["10.0.0.0/8"],
+                       listen=["127.0.0.1:0", {"address": "unix:" + s.folder + "/s", "mode": "0600"}])
         nth, count, refused = 1, 0, 0
         while True:
             s.failures.arm(nth, children_of=os.getpid())
@@ -207,8 +209,9 @@ def check_worker_call(s, call, error, when):
 
 
 def test_kernel_without_room_in_a_worker():
+    """No answer is late for ever, nothing leaks, and what failed is counted."""
     needs_program("strace")
-    with Failing() as s:
+    with Failing({"stats": {"file": "stats.json"}}) as s:
         settle(s)
         fds = proc.fd_kinds(s.worker)
         for call, error in possible(WORKER_CALLS):
@@ -216,6 +219,9 @@ def test_kernel_without_room_in_a_worker():
                 check_worker_call(s, call, error, when)
         proc.wait_until(lambda: proc.fd_kinds(s.worker) == fds, lambda: "fds %s, now %s" % (fds, proc.fd_kinds(s.worker)))
         assert converse(s) == ALL_FINE
+        total = stats(s)["total"]
+        assert total["accept_error"] >= 4 and total["send_error"] >= 2, total
+        assert total["connections"]["active"] <= 1, total
 
 
 MASTER_CALLS = [("clone,clone3,fork,vfork", "EAGAIN"), ("socketpair", "EMFILE"), ("memfd_create", "EMFILE"),

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 
-from whitecap_it import Server, Skip, build, get, kit_route, needs_plain, needs_program, needs_root, pause, proc
+from whitecap_it import Server, Skip, build, get, kit_route, needs_plain, needs_program, needs_root, proc
 
 CLONE_NEWNET = 0x40000000
 
