@@ -6,6 +6,7 @@ every kind are on their way.  WHITECAP_ENOMEM_EVERY: every how many allocations 
 import ctypes
 import json
 import os
+import resource
 import signal
 import subprocess
 import tempfile
@@ -311,3 +312,24 @@ def test_full_disk_stops_nobody():
             ask_many(s, 400)
             assert os.path.getsize(folder + "/access.log") <= 20000
             assert s.worker == before, "ended by SIGXFSZ"
+
+
+def test_no_more_processes():
+    """RLIMIT_NPROC of the user is reached: those that are there serve, a reload is refused; then all is as before."""
+    needs_root()
+    wrap = [needs_program("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
+    with Server({"workers": 2}, wrap=wrap, start=False, errors=["cannot be started"]) as s:
+        os.chown(s.folder, 65534, 65534)
+        s.start()
+        hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        limit = [*wrap, needs_program("prlimit"), "--pid", str(s.pid)]
+        subprocess.run([*limit, "--nproc=1:"], check=True)
+        ended = s.workers()[0]
+        s.expect_end(ended)
+        os.kill(ended, signal.SIGKILL)
+        s.log.wait("worker . cannot be started: fork", count=2)
+        s.reload_refused("reload failed: .*cannot be started: fork")
+        assert len(s.workers()) == 1 and s.get().status == 200
+        subprocess.run([*limit, "--nproc=%s:" % ("unlimited" if hard < 0 else hard)], check=True)
+        proc.wait_until(lambda: len(s.workers()) == 2, "two workers again", 20)
+        s.reload()
