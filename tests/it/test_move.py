@@ -372,7 +372,11 @@ def test_more_connections_than_the_takers_have_descriptors_for():
     with MoveServer({"workers": 3}, wrap=["prlimit", "--nofile=500:500"], errors=["could not be taken"]) as s:
         with Crowd(s.address, idle=900, closing_allowed=True) as crowd:
             s.reload(workers=1, seconds=20)
-            proc.wait_until(lambda: crowd.report.closed >= 400, "the surplus closed", 20)
+            def settled():
+                total = s.total()
+                return total["lost"] + sum(total["connections"].values()) == 900 and crowd.report.closed == total["lost"]
+
+            proc.wait_until(lambda: crowd.report.closed >= 400 and settled(), "the surplus closed", 20)
             crowd.finish()
         report, total = crowd.report, s.total()
         assert not report.trouble, report.trouble[:5]
