@@ -387,6 +387,18 @@ unsigned wc_worker_id(struct wc_worker *worker)
 	return worker->args->number;
 }
 
+static char last_error[512];
+
+const char *api_last_error(void)
+{
+	return last_error;
+}
+
+void api_forget_error(void)
+{
+	last_error[0] = '\0';
+}
+
 void wc_log(struct wc_worker *worker, enum wc_log_level level, const char *format, ...)
 {
 	char text[1024];
@@ -395,6 +407,8 @@ void wc_log(struct wc_worker *worker, enum wc_log_level level, const char *forma
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	if (level == WC_LOG_ERROR)
+		snprintf(last_error, sizeof last_error, "%.500s", text);
 	log_line((enum log_level)level, "handler %s (route %s): %s",
 		 worker->route->handler ? worker->route->handler->name : "?", worker->route->path,
 		 text);

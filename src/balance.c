@@ -47,10 +47,14 @@ static uint64_t surplus_requests(const struct balance_view *view, uint64_t chanc
 		       : 0;
 }
 
+/* Many connections that ask for little even out few that ask for much. */
 static uint64_t surplus_connections(const struct balance_view *view)
 {
 	uint64_t mean = mean_connections(view), surplus = above(view->own.connections, mean);
+	uint64_t usual = mean_requests(view);
 
+	if (above(usual, view->own.requests) > usual / TOLERANCE)
+		return 0;
 	return surplus > mean / TOLERANCE_IDLE && surplus > 1 ? surplus : 0;
 }
 

@@ -12,6 +12,7 @@
 
 #define LOOK_EVERY 0.1             /* seconds */
 #define WINDOW_NS 1000000000u      /* requests are counted for so long at most */
+#define IDLE_NS 450000000u         /* before idle connections are looked at, at least */
 #define SAMPLE_NS 180000000u       /* and for each connection for so long at least */
 #define GAVE_HOLD_OFF_NS 20000000u /* a giver leaves what it gave to others */
 #define OVER_HOLD_OFF 0.002        /* seconds; then it takes what nobody else wanted */
@@ -111,6 +112,8 @@ static void decide(struct balancer *balancer, const struct balance_view *view)
 	}
 	if (sampled && age < SAMPLE_NS)
 		return;
+	if (view->total.requests > 0 && age < IDLE_NS) /* first, requests */
+		plan.idle = 0;
 	if (plan.requests + plan.idle > 0)
 		give(balancer, &plan);
 	else if (age >= WINDOW_NS || balance_is_told(view))
@@ -145,7 +148,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 		return;
 	}
 	set_room(balancer, &view);
-	if (balancer->engine->mode == ENGINE_SERVING)
+	/* Workers of the old generation may not have the listeners of a canary's connections. */
+	if (balancer->engine->mode == ENGINE_SERVING && !balancer->engine->trial)
 		decide(balancer, &view);
 }
 

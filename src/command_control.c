@@ -19,7 +19,11 @@
 #include "master.h"
 #include "pidfile.h"
 
-enum { LOOK_MS = 50, PATIENCE_MS = 15000 };
+enum {
+	LOOK_MS = 50,
+	PATIENCE_MS = 15000,
+	COMM_MAX = 15, /* octets of a name that the kernel keeps */
+};
 
 /* A server, held by a descriptor, so that its number can't become another process's. */
 struct server {
@@ -32,6 +36,30 @@ static int fail(const char *what)
 {
 	fprintf(stderr, "whitecap: %s\n", what);
 	return MASTER_FAILED;
+}
+
+/* Whether it may be a master: workers are called "whitecap: worker 0" and so on.  Where /proc does
+ * not tell, it is taken for one. */
+static bool is_master(pid_t pid)
+{
+	char path[64], name[32] = "", title[16] = "";
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+	if (!(file = fopen(path, "r")))
+		return true;
+	if (fgets(name, sizeof name, file))
+		name[strcspn(name, "\n")] = '\0';
+	fclose(file);
+	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+	if ((file = fopen(path, "r"))) {
+		if (!fgets(title, sizeof title, file))
+			title[0] = '\0';
+		fclose(file);
+	}
+	return (strcmp(name, "whitecap") == 0 ||
+		strncmp(name, program_invocation_short_name, COMM_MAX) == 0) &&
+	       strncmp(title, "whitecap: ", 10) != 0;
 }
 
 static int open_server(struct server *server, const struct command_options *options)
@@ -47,8 +75,14 @@ static int open_server(struct server *server, const struct command_options *opti
 	if (server->pid < 0)
 		return fail(err.text);
 	server->fd = (int)syscall(SYS_pidfd_open, server->pid, 0);
-	if (server->fd >= 0)
+	if (server->fd >= 0 && is_master(server->pid))
 		return 0;
+	if (server->fd >= 0) {
+		fprintf(stderr, "whitecap: process %d is no master of whitecap\n",
+			(int)server->pid);
+		close(server->fd);
+		return MASTER_FAILED;
+	}
 	fprintf(stderr, "whitecap: process %d: %s\n", (int)server->pid, strerror(errno));
 	return MASTER_FAILED;
 }
@@ -112,17 +146,20 @@ static json_t *wait_for(const struct server *server, const char *group, json_int
 	return NULL;
 }
 
+static bool is_underway(const json_t *stats)
+{
+	const char *state = json_string_value(json_object_get(stats, "state"));
+
+	return state && (strcmp(state, "reloading") == 0 || strcmp(state, "starting") == 0);
+}
+
 /* Statistics while no reload is on its way, whose end would be taken for that of ours.  NULL: there
  * are none. */
 static json_t *look_before(const struct server *server, int ms)
 {
 	json_t *stats = look(server);
 
-	for (; stats && ms > 0; ms -= LOOK_MS) {
-		const char *state = json_string_value(json_object_get(stats, "state"));
-
-		if (!state || (strcmp(state, "reloading") != 0 && strcmp(state, "starting") != 0))
-			break;
+	for (; stats && is_underway(stats) && ms > 0; ms -= LOOK_MS) {
 		if (has_ended(server, LOOK_MS))
 			break;
 		json_decref(stats);
@@ -143,7 +180,10 @@ static json_t *ask(const struct command_options *options, int number, const char
 		return NULL;
 	*code = MASTER_FAILED;
 	before = look_before(&server, ms);
-	if (send_signal(&server, number) == 0) {
+	if (before && strcmp(group, "reload") == 0 && is_underway(before)) {
+		fail("another reload is on its way still (a canary?): its outcome would be taken for "
+		     "that of this one");
+	} else if (send_signal(&server, number) == 0) {
 		if (before)
 			after = wait_for(&server, group, ends(before, group), ms);
 		else

@@ -75,7 +75,7 @@ int command_stats(const struct command_options *options)
 		return MASTER_FAILED;
 	}
 	if (options->json || !isatty(STDOUT_FILENO))
-		json_dumpf(json, stdout, JSON_INDENT(2));
+		json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	else
 		stats_table_print(stdout, json, 0);
 	json_decref(json);

@@ -53,6 +53,9 @@ static void watch_signals(void)
 
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
 		sigaction(ends[i], &action, NULL);
+	/* In the background it shows what it can, and ends when it would read a key. */
+	signal(SIGTTOU, SIG_IGN);
+	signal(SIGTTIN, SIG_IGN);
 	action.sa_handler = on_resize;
 	sigaction(SIGWINCH, &action, NULL);
 }

@@ -96,7 +96,7 @@ static void rest(struct conn *conn, struct request *request)
 
 		if (!keep_rest(conn, request))
 			return;
-		if (conn->state != CONN_READING)
+		if (conn->state != CONN_READING || conn->timeout.since_ns != since)
 			timeout_start(&conn->timeout, &engine->request, since);
 		conn_set_state(conn, CONN_READING);
 	}

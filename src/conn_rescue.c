@@ -446,13 +446,40 @@ void conn_rescue_end(void)
 		atomic_store(&board->storm_ns, rescue.due_ns + STORM_NS);
 }
 
-/* Nobody asks for more crashes than there are workers for. */
+static bool is_stopping(void)
+{
+	return atomic_load(&rescue.engine->args->scoreboard->stopping);
+}
+
+/* Nobody asks for more crashes than there are workers for.  A worker that is told to go has no time
+ * to wait. */
 static bool must_wait(const struct worker_args *args)
 {
 	uint64_t now = engine_clock();
 
-	return now < rescue.due_ns || (now < rescue.latest_ns &&
-				       scoreboard_is_thin(args->scoreboard, args->generation));
+	if (rescue.engine->mode != ENGINE_SERVING || is_stopping())
+		return false;
+	return now < rescue.due_ns ||
+	       (now < rescue.latest_ns && scoreboard_is_thin(args->scoreboard, args->generation));
+}
+
+/* The whole server stops, and nobody takes any more: what the client does not take at once is lost
+ * with its connection. */
+static void send_errors(void)
+{
+	struct exchange_item item;
+	unsigned next_fd = 0;
+	size_t at = 0;
+
+	exchange_finish(&rescue.errors);
+	while (exchange_next(&rescue.errors, &at, &next_fd, &item) > 0) {
+		if (!item.payload || send(item.fd, item.payload + item.record.input_len,
+					  item.record.output_len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			continue;
+		scoreboard_add(&rescue.engine->slot->active, (uint64_t)-1);
+		engine_count(rescue.engine, COUNTER_close, 1);
+	}
+	exchange_clear(&rescue.errors);
 }
 
 void conn_rescue_answer(void)
@@ -463,5 +490,8 @@ void conn_rescue_answer(void)
 		return;
 	while (must_wait(rescue.engine->args))
 		nanosleep(&pause, NULL);
-	ship(&rescue.errors);
+	if (is_stopping())
+		send_errors();
+	else
+		ship(&rescue.errors);
 }

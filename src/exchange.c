@@ -161,15 +161,21 @@ int exchange_send(int give, const struct exchange_batch *batch)
 	return fdpass_send(give, iov, 2, batch->fds, batch->fd_count) < 0 ? -1 : 0;
 }
 
+void exchange_finish(struct exchange_batch *batch)
+{
+	struct header header = {MAGIC, EXCHANGE_VERSION, sizeof(struct exchange_record),
+				batch->count, batch->fd_count};
+
+	memcpy(batch->data, &header, sizeof header);
+}
+
 void exchange_drop(struct exchange_batch *batch, bool sockets)
 {
 	size_t at = 0;
 	unsigned next_fd = 0;
 	struct exchange_item item;
-	struct header header = {MAGIC, EXCHANGE_VERSION, sizeof(struct exchange_record),
-				batch->count, batch->fd_count};
 
-	memcpy(batch->data, &header, sizeof header);
+	exchange_finish(batch);
 	while (exchange_next(batch, &at, &next_fd, &item) > 0) {
 		if (item.memfd >= 0)
 			close(item.memfd);

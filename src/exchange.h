@@ -90,6 +90,9 @@ bool exchange_add(struct exchange_batch *batch, int fd, struct exchange_record *
  * open here. */
 int exchange_send(int give, const struct exchange_batch *batch);
 
+/* To walk a batch that was built here as if it had been received. */
+void exchange_finish(struct exchange_batch *batch);
+
 /* Closes the memfds of a batch; those of its sockets too if `sockets`. */
 void exchange_drop(struct exchange_batch *batch, bool sockets);
 

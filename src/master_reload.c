@@ -43,6 +43,8 @@ static void discard_next(struct master *master)
 	if (!master->next)
 		return;
 	master_canary_end(master);
+	if (master->next->trial)
+		watchdog_set(&master->watchdog, master->active->config, NULL);
 	master_each_row(master, master->next, row_drain);
 	master_each_admin(master, master->next, row_drain);
 	generation_retire(master->next);
@@ -194,7 +196,7 @@ static void commit(struct master *master)
 	apply_log(master, old, new);
 	apply_listeners(old, new);
 	master_each_row(master, new, row_go);
-	watchdog_set(&master->watchdog, new->config);
+	watchdog_set(&master->watchdog, new->config, NULL);
 	if (old)
 		retire(master, old);
 	master->status.generation = new->number;
@@ -248,6 +250,8 @@ static void start_workers(struct master *master)
 	if (rows_free(&master->rows) < next->workers)
 		return;
 	next->trial = master_canary_is_wanted(master);
+	if (next->trial)
+		watchdog_set(&master->watchdog, master->active->config, next->config);
 	for (unsigned i = 0; i < (next->trial ? 1 : next->workers); i++)
 		rows_start(&master->rows, next, i);
 	if (!master->active)

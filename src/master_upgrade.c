@@ -372,7 +372,7 @@ int master_upgrade_adopt(struct master *master, const struct upgrade_state *left
 	master->upgrade_wanted = left->upgrade_wanted;
 	master->log_is_file = active->config->log_path != NULL;
 	log_set_level((enum log_level)active->config->log_level);
-	watchdog_set(&master->watchdog, active->config);
+	watchdog_set(&master->watchdog, active->config, NULL);
 	log_info("upgraded: %s goes on with %zu processes", PACKAGE_STRING, left->row_count);
 	return 0;
 }

@@ -266,7 +266,7 @@ static void write_own_counter(void *data, const char *name, uint64_t value)
 {
 	struct own_counter *own = data;
 
-	fprintf(own->out, "whitecap_handler_counter_total{%s,name=\"", own->labels);
+	fprintf(own->out, "whitecap_handler_events_total{%s,name=\"", own->labels);
 	put_label(own->out, name);
 	fprintf(own->out, "\"} %" PRIu64 "\n", value);
 }
@@ -293,7 +293,7 @@ static void write_routes(FILE *out, const struct stats *stats)
 	family(out, "handler_duration_seconds", "histogram",
 	       "Time that requests spent in the handler.");
 	each_route(out, stats, write_route_handler);
-	family(out, "handler_counter_total", "counter", "What handlers count themselves.");
+	family(out, "handler_events_total", "counter", "What handlers count themselves.");
 	each_route(out, stats, write_own_counters);
 }
 

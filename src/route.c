@@ -69,10 +69,11 @@ static int route_open(struct route *route, const struct worker_args *args, size_
 		args->builtin ? args->builtin : handler_load(&args->images[index], where, err);
 	if (!route->handler)
 		return -1;
+	api_forget_error();
 	if (route->handler->init &&
 	    route->handler->init(&route->state, config->options, &route->worker) != 0) {
-		err_add(err, "%s: init of \"%s\" failed, as it says in the log", where,
-			route->handler->name);
+		err_add(err, "%s: init of \"%s\" failed: %s", where, route->handler->name,
+			*api_last_error() ? api_last_error() : "it logged no reason");
 		return -1;
 	}
 	route->initialised = true;

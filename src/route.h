@@ -62,4 +62,8 @@ enum route_match routes_find(const struct routes *routes, struct wc_span path,
 size_t routes_count(const struct routes *routes);
 struct route *routes_at(struct routes *routes, size_t index);
 
+/* What a handler logged last as an error, since it was asked to be forgotten (api.c); else "". */
+const char *api_last_error(void);
+void api_forget_error(void);
+
 #endif

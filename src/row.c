@@ -448,9 +448,13 @@ static void on_exit_of(struct row *row, int status)
 	if (row->number == ROW_PROVER && is_crash(status)) {
 		name_culprit(row, culprit, sizeof culprit);
 		snprintf(reason, sizeof reason, "%s crashed in init or fini: %s", culprit, how);
+	} else if (row->number == ROW_PROVER && row->state == SLOT_STARTING) {
+		name_culprit(row, culprit, sizeof culprit);
+		snprintf(reason, sizeof reason, "%s ended the process in init or fini: %s", culprit,
+			 how);
 	} else {
-		snprintf(reason, sizeof reason, "%s (%d) ended before it served: %s", row_name(row),
-			 (int)row->pid, how);
+		snprintf(reason, sizeof reason, "%s (%d) ended%s: %s", row_name(row),
+			 (int)row->pid, row->generation->trial ? "" : " before it served", how);
 	}
 	ev_io_stop(row->rows->loop, &row->on_message);
 	close(row->ipc);

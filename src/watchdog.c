@@ -12,7 +12,7 @@
 #include "log.h"
 
 enum {
-	LOOKS = 4,              /* within the shortest timeout */
+	LOOKS = 4, /* within the shortest timeout */
 	INTERVAL_MIN_MS = 5,
 	INTERVAL_MAX_MS = 1000,
 	KILL_AFTER_MIN_MS = 1000, /* that a worker has to hand over */
@@ -70,8 +70,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	for (unsigned i = 1; i < SCOREBOARD_SLOTS; i++) {
 		struct row *row = &watchdog->rows->row[i];
 
-		if (row->pid > 0 && (row_serves(row) || row->state == SLOT_DRAINING ||
-				     row->state == SLOT_DYING))
+		if (row->pid > 0 &&
+		    (row_serves(row) || row->state == SLOT_DRAINING || row->state == SLOT_DYING))
 			look_at(row, &watchdog->watched[i], now);
 	}
 }
@@ -97,13 +97,17 @@ static uint64_t shortest_ms(const struct config *config)
 	return shortest;
 }
 
-void watchdog_set(struct watchdog *watchdog, const struct config *config)
+void watchdog_set(struct watchdog *watchdog, const struct config *config,
+		  const struct config *other)
 {
-	uint64_t interval = shortest_ms(config) / LOOKS;
+	uint64_t shortest = shortest_ms(config), also = other ? shortest_ms(other) : 0, interval;
 
 	watchdog_stop(watchdog);
-	if (shortest_ms(config) == 0)
+	if (also > 0 && (shortest == 0 || also < shortest))
+		shortest = also;
+	if (shortest == 0)
 		return;
+	interval = shortest / LOOKS;
 	if (interval < INTERVAL_MIN_MS)
 		interval = INTERVAL_MIN_MS;
 	if (interval > INTERVAL_MAX_MS)

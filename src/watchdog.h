@@ -25,8 +25,10 @@ struct watchdog {
 
 void watchdog_init(struct watchdog *watchdog, struct rows *rows);
 
-/* A generation with this configuration serves from now on. */
-void watchdog_set(struct watchdog *watchdog, const struct config *config);
+/* A generation with this configuration serves from now on, and a canary with the other one (NULL:
+ * none). */
+void watchdog_set(struct watchdog *watchdog, const struct config *config,
+		  const struct config *other);
 void watchdog_stop(struct watchdog *watchdog);
 
 #endif

@@ -123,7 +123,7 @@ static void on_turn(struct ev_loop *loop)
 	if (engine->mode == ENGINE_SERVING) {
 		if (worker->balancer)
 			balancer_wake(worker->balancer);
-		if (worker->recycler)
+		if (worker->recycler && !engine->trial)
 			recycler_look(worker->recycler);
 		return;
 	}
@@ -602,8 +602,10 @@ int worker_prove(const struct worker_args *args)
 		err_add(&err, "out of memory");
 	unblock_signals();
 	routes = loop ? routes_open(args, loop, NULL, &err) : NULL;
-	if (!routes || shut(args, &err) < 0)
-		return report_failure(args, &err);
+	if (!routes || shut(args, &err) < 0) { /* the master logs it, and shows it */
+		ipc_send(args->ipc, IPC_FAILED, err.text, NULL, 0);
+		return EXIT_FAILURE;
+	}
 	routes_close(routes);
 	ev_loop_destroy(loop);
 	ipc_send(args->ipc, IPC_READY, "", NULL, 0);

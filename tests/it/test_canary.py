@@ -30,6 +30,7 @@ class Callers:
             client = socket.create_connection((address.rpartition(":")[0], int(address.rpartition(":")[2])))
             self.selector.register(client, selectors.EVENT_READ)
             client.sendall(REQUEST)
+        self.request = REQUEST
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -49,7 +50,7 @@ class Callers:
             self.selector.unregister(client)
             return
         self.statuses[data[9:12].decode()] += 1
-        client.sendall(REQUEST)
+        client.sendall(self.request)
 
     def __enter__(self):
         return self
@@ -183,3 +184,63 @@ def test_moves_among_a_crowd_of_every_kind():
             crowd.report.versions.clear()
             proc.wait_until(lambda: crowd.report.versions["v1"] > 100, "answers of the old ones")
             crowd.finish().check()
+
+
+def test_connections_of_a_new_listener_stay():
+    """Which the old workers do not have."""
+    with server(start=False) as s:
+        path = os.path.join(s.folder, "http.sock")
+        s.write_config(workers=1)
+        s.start()
+        s.write_config(workers=1, listen=["127.0.0.1:0", "unix:" + path],
+                       reload=canary(1.5, requests=1000000, canary_latency=1000))
+        s.kill(signal.SIGHUP)
+        proc.wait_until(lambda: s.log.find("canary: one worker"), "a canary")
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(60)]
+        for client in clients:
+            client.connect(path)
+        while not s.log.find("reload done"):
+            for client in clients:
+                client.sendall(REQUEST)
+                answer = client.recv(4096)
+                assert answer.startswith(b"HTTP/1.1 200") and b"close" not in answer.lower(), answer
+        for client in clients:
+            client.sendall(REQUEST)
+            assert client.recv(4096).startswith(b"HTTP/1.1 200")
+            client.close()
+
+
+def test_one_that_hangs_is_taken_back():
+    """Watched by its own configuration: the old one has no timeouts.handler."""
+    with server(crashes=True, errors=["canary|hang|handle|register|frame|ended|#[0-9]"]) as s, Callers(s.address) as callers:
+        old = set(s.workers())
+        s.write_config(routes=[{"path": "/*", "handler": crash_handler()}], timeouts={"handler": "200ms"},
+                       reload=canary(60))
+        callers.request = get("/?sleep")
+        s.reload_refused("reload failed: canary: ")
+        proc.wait_until(lambda: callers.statuses["504"] >= 1, "the one that hung told")
+        assert s.stats()["generation"] == 1 and callers.closed == 0
+        proc.wait_until(lambda: set(s.workers()) == old, "only the old workers")
+
+
+def test_one_is_not_recycled_meanwhile():
+    with server() as s, Callers(s.address):
+        s.write_config(routes=[kit_route("/*", "block", n=0)], limits={"worker_requests": 20},
+                       reload=canary(0.8, canary_latency=1000))
+        s.kill(signal.SIGHUP)
+        proc.wait_until(lambda: s.log.find("reload done"), lambda: s.log.tail())
+        judged = s.log.find("canary: as good as the others, after ([0-9]+) requests")
+        assert judged and int(judged[0].group(1)) >= 50, s.log.tail()
+
+
+def test_command_does_not_tell_the_outcome_of_another_reload():
+    with Admin({"pidfile": "server.pid", "routes": [kit_route("/*", "ok")], "timeouts": {"start": "1ms"}},
+               fds=False, start=False) as s:
+        s.write_config(timeouts={"start": "1s"})
+        s.start()
+        s.write_config(timeouts={"start": "1s"}, reload=canary(300))
+        s.kill(signal.SIGHUP)
+        proc.wait_until(lambda: s.log.find("canary: one worker"), "a canary")
+        s.write_config(timeouts={"start": "1ms"}, reload={"canary": 0})
+        done = s.command("reload", "-c", s.path)
+        assert done.returncode == 1 and "another reload is on its way" in done.stderr, done

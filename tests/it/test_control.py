@@ -155,6 +155,29 @@ def test_top_shows_resizes_and_quits():
     assert done.returncode == 1 and "terminal" in done.stderr
 
 
+def test_top_ends_in_the_background_of_a_terminal():
+    """Where writing to the terminal's modes stops a process: so does timeout(1)."""
+    with Admin({"workers": 1}) as s:
+        t = Terminal(["sh", "-c", "set -m; '%s' top -c '%s' & p=$!; trap 'kill -TERM $p; wait $p' TERM; wait; wait $p"
+                      % (build.binary(), s.path)])
+        t.wait("serving")
+        os.kill(t.pid, signal.SIGTERM)
+        assert t.exit_code() == 0, t.text
+
+
+def test_signals_go_to_masters_only():
+    with Admin(pidfile(), fds=False) as s:
+        stranger = subprocess.Popen(["sleep", "60"])
+        try:
+            for words in (("stop", "-p", str(stranger.pid)), ("reload", "-p", str(s.workers()[0]))):
+                done = s.command(*words)
+                assert done.returncode == 1 and "is no master of whitecap" in done.stderr, done
+            assert stranger.poll() is None and s.get().status == 200
+        finally:
+            stranger.kill()
+            stranger.wait()
+
+
 def test_stats_is_a_table_on_a_terminal_and_json_elsewhere():
     with Admin({"workers": 1}) as s:
         s.get()

@@ -508,6 +508,25 @@ def test_the_same_crash_from_many_connections_with_two_workers():
     check_storm(2, 8)
 
 
+def test_who_crashes_workers_is_told_at_a_stop_too():
+    """Their answers wait for others to be there; at a stop nobody comes any more."""
+    with crash_server(2, fds=False) as s:
+        attackers = [s.client() for _ in range(6)]
+        for c in attackers:
+            c.send(get("/c?null"))
+        proc.wait_until(lambda: len(ended(s)) >= 2, "crashes")
+        s.errors.append(".")
+        s.kill(signal.SIGTERM)
+        told = 0
+        for c in attackers:
+            try:
+                told += c.receive(15).status == 500
+            except Exception:  # pylint: disable=broad-except
+                pass  # one whose request nobody had read yet
+        crashes = len(ended(s))
+        assert told >= min(crashes, 6), (told, ended(s))
+
+
 # The report.
 
 def test_report_tells_what_where_and_on_which_request():

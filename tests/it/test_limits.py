@@ -94,6 +94,18 @@ def test_request_timeout_counts_from_the_first_byte_whatever_the_pace():
         assert other.get().status == 200
 
 
+def test_each_request_of_a_pipeline_has_its_own_time():
+    """Each read ends inside a request: it is not the first one's time that counts for the next."""
+    with Server({"timeouts": {"request": "600ms"}}) as s, s.client() as c:
+        request = get("/")
+        half = len(request) // 2
+        c.send(request[:half])
+        for _ in range(10):
+            pause(0.15)  # the client's pace
+            c.send(request[half:] + request[:half])
+            assert c.receive().status == 200
+
+
 def test_request_timeout_begins_anew_with_each_request():
     with Server({"timeouts": {"request": "500ms"}}) as s, s.client() as c:
         for _ in range(3):

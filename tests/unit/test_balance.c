@@ -275,6 +275,23 @@ static void test_one_large_client(void)
 	CU_ASSERT(crowd.moved <= 50);
 }
 
+/* The others leave the worker that has it, and do not come back for their number. */
+static void test_one_large_client_among_many(void)
+{
+	uint64_t moved;
+
+	for (unsigned workers = 2; workers <= WORKERS_MAX; workers++) {
+		reset(workers);
+		add(0, 1, 2000);
+		add(0, 600, 1);
+		play_rounds(ROUNDS_MAX);
+		moved = crowd.moved;
+		CU_ASSERT(moved >= 500);
+		play_rounds(ROUNDS_MAX);
+		CU_ASSERT_EQUAL(crowd.moved, moved);
+	}
+}
+
 /* A worker more, a worker fewer. */
 static void test_one_is_empty(void)
 {
@@ -307,6 +324,7 @@ CU_TestInfo balance_tests[] = {
 	{"uneven", test_uneven},
 	{"unequal rates", test_unequal_rates},
 	{"one large client", test_one_large_client},
+	{"one large client among many", test_one_large_client_among_many},
 	{"one is empty", test_one_is_empty},
 	{"even ones rest", test_even_ones_rest},
 	CU_TEST_INFO_NULL,
