@@ -158,7 +158,7 @@ def test_top_shows_resizes_and_quits():
 def test_top_ends_in_the_background_of_a_terminal():
     """Where writing to the terminal's modes stops a process: so does timeout(1)."""
     with Admin({"workers": 1}) as s:
-        t = Terminal(["sh", "-c", "set -m; '%s' top -c '%s' & p=$!; trap 'kill -TERM $p; wait $p' TERM; wait; wait $p"
+        t = Terminal(["/bin/sh", "-c", "set -m; '%s' top -c '%s' & p=$!; trap 'kill -TERM $p; wait $p' TERM; wait; wait $p"
                       % (build.binary(), s.path)])
         t.wait("serving")
         os.kill(t.pid, signal.SIGTERM)
