@@ -137,7 +137,9 @@ def test_rates_of_the_last_second_and_ten():
                 count += 1
         rates = s.stats()["rates"]
         assert rates["1s"]["requests_per_s"] > 0 and 0.9 < rates["1s"]["span_s"] < 2.2, rates["1s"]
-        assert rates["10s"]["requests"] == count and rates["10s"]["latency_us"]["p99"] > 0
+        # An answer is timed once it is out.
+        proc.wait_until(lambda: s.stats()["rates"]["10s"]["requests"] == count, lambda: (count, s.stats()["rates"]), 5)
+        assert s.stats()["rates"]["10s"]["latency_us"]["p99"] > 0
         proc.wait_until(lambda: s.stats()["rates"]["1s"]["requests_per_s"] == 0, "an idle second")
 
 
