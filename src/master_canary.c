@@ -67,13 +67,13 @@ static struct row *canary_row(struct master *master)
 	return NULL;
 }
 
-static bool begin(struct master *master, const struct row *row)
+static void begin(struct master *master, const struct row *row)
 {
 	const struct config *config = master->next->config;
 	struct master_canary *canary = calloc(1, sizeof *canary);
 
 	if (!canary)
-		return false;
+		return;
 	canary->slot = row->slot;
 	count(master, canary->slot, &canary->canary, &canary->others);
 	ev_timer_init(&canary->timer, on_timer, LOOK_EVERY, LOOK_EVERY);
@@ -82,7 +82,6 @@ static bool begin(struct master *master, const struct row *row)
 	master->canary = canary;
 	log_info("canary: one worker of generation %u serves beside the others for %g s",
 		 master->next->number, (double)config->canary_ms / 1000);
-	return true;
 }
 
 void master_canary_end(struct master *master)
@@ -94,10 +93,10 @@ void master_canary_end(struct master *master)
 	master->canary = NULL;
 }
 
-static enum master_canary_state judge(const struct master *master, char *why)
+static enum master_canary_state judge(const struct master *master,
+				      const struct master_canary *begun, char *why)
 {
 	const struct config *config = master->next->config;
-	const struct master_canary *begun = master->canary;
 	struct canary_limits limits = {config->canary_requests, config->canary_errors,
 				       config->canary_latency};
 	struct canary_count canary, others;
@@ -132,8 +131,10 @@ enum master_canary_state master_canary_look(struct master *master, char why[MAST
 		snprintf(worse, sizeof worse, "%s", next->reason ? next->reason : "it ended");
 	else if (!master->canary && !row)
 		return MASTER_CANARY_SERVES; /* soon */
-	else if (master->canary || begin(master, row))
-		state = judge(master, worse);
+	else if (!master->canary)
+		begin(master, row);
+	if (next->failed_starts == 0 && master->canary)
+		state = judge(master, master->canary, worse);
 	if (state == MASTER_CANARY_WORSE)
 		snprintf(why, MASTER_CANARY_WHY_MAX, "canary: %s", worse);
 	return state;
