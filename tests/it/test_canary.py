@@ -75,6 +75,9 @@ def check_rolled_back(s, callers, workers, pattern):
     assert stats["generation"] == 1 and stats["reload"]["failed"] == 1, stats["reload"]
     assert pattern in stats["reload"]["error"], stats["reload"]
     proc.wait_until(lambda: set(s.workers()) == workers, "only the old workers")
+    # Answers of the canary may still be on their way to a caller: all have asked again after two rounds.
+    callers.statuses.clear()
+    proc.wait_until(lambda: callers.statuses["200"] >= 4 * CONNECTIONS, "those on their way")
     callers.statuses.clear()
     proc.wait_until(lambda: callers.statuses["200"] >= 200, "answers")
     assert set(callers.statuses) == {"200"} and callers.closed == 0, (callers.statuses, callers.closed)
