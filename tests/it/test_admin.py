@@ -129,6 +129,7 @@ def test_totals_of_a_route_survive_a_reload_that_moves_it():
 
 def test_rates_of_the_last_second_and_ten():
     with Admin() as s:
+        proc.wait_until(lambda: s.stats()["rates"]["10s"]["span_s"] > 0, "what to compare with from before the first request")
         end = time.monotonic() + 3
         count = 0
         with s.client() as c:
