@@ -6,7 +6,8 @@ Runs the integration tests: every function test_* of every test_*.py in this fol
     run.py [--build-dir DIR] [-k PATTERN] [-j N] [--list]
 
 Each test runs in a process of its own, which is the reaper of all that it starts.  One line per
-test; the last line is "N passed, N failed, N skipped".  Exit status 1 when one failed.
+test; at the end "failed NAME: why" for each that did, and "N passed, N failed, N skipped".  Exit
+status 1 when one failed.
 """
 import argparse
 import glob
@@ -22,6 +23,8 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 TIME_LIMIT = 90
+WHY_SIZE = 300
+NOTED = {"fail": "failed", "skip": "skipped"}
 
 
 def collect(pattern):
@@ -36,8 +39,16 @@ def collect(pattern):
     return tests
 
 
+def why(error):
+    """One line: the last line of the test's own module that was reached, and what was said there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if os.path.basename(f.filename).startswith("test_")] or frames
+    said = " ".join("".join(traceback.format_exception_only(type(error), error)).split())
+    return ("%s:%d: %s: %s" % (os.path.basename(own[-1].filename), own[-1].lineno, own[-1].line, said))[:WHY_SIZE]
+
+
 def run_test(function, out):
-    """In the child: runs the test, writes "pass", "skip reason" or "fail text"; never returns."""
+    """In the child: runs the test, writes "pass", "skip reason" or "fail why" and more lines; never returns."""
     from whitecap_it import Skip, proc
     os.setpgid(0, 0)
     proc.become_subreaper()
@@ -53,8 +64,8 @@ def run_test(function, out):
         verdict = "fail left running: %s" % "; ".join(strays) if strays else "pass"
     except Skip as reason:
         verdict = "skip %s" % reason
-    except BaseException:
-        verdict = "fail " + traceback.format_exc()
+    except BaseException as error:
+        verdict = "fail %s\n%s" % (why(error), traceback.format_exc())
     proc.reap_strays()
     with os.fdopen(out, "w") as f:
         f.write(verdict)
@@ -67,7 +78,7 @@ class Runner:
         self.jobs, self.running = jobs, {}
         self.counts = {"pass": 0, "fail": 0, "skip": 0}
         self.slowest = []
-        self.skipped = []
+        self.notes = []
 
     def start(self, name, function):
         reader, writer = os.pipe()
@@ -92,8 +103,8 @@ class Runner:
         took = time.monotonic() - start
         self.counts[kind] += 1
         self.slowest.append((took, name))
-        if kind == "skip":
-            self.skipped.append("%s: %s" % (name, text))
+        if kind != "pass":
+            self.notes.append("%s %s: %s" % (NOTED[kind], name, text.split("\n", 1)[0]))
         print("%-4s %s (%.1f s)%s" % (kind, name, took, "" if kind == "pass" else ": " + text.rstrip()))
         sys.stdout.flush()
 
@@ -134,8 +145,8 @@ def main():
     proc.reap_strays()
     for took, name in sorted(runner.slowest, reverse=True)[:a.slowest]:
         print("%6.1f s %s" % (took, name))
-    for line in runner.skipped:
-        print("skipped " + line)
+    for line in sorted(runner.notes, reverse=True):
+        print(line)
     print("%(pass)d passed, %(fail)d failed, %(skip)d skipped" % runner.counts)
     return 1 if runner.counts["fail"] or not tests else 0
 

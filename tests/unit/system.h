@@ -3,9 +3,6 @@
 #ifndef SYSTEM_H
 #define SYSTEM_H
 
-/* Says why the running test is left out; it must end without a failure. */
-void system_skip(const char *reason);
-
 /* A new folder of this process, made at the first call and removed at the end with all in it. */
 const char *system_folder(void);
 

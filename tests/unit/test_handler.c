@@ -3,6 +3,7 @@
 
 #include "handler.h"
 #include "system.h"
+#include "unit.h"
 
 #include <CUnit/CUnit.h>
 #include <dlfcn.h>
@@ -56,7 +57,7 @@ static void test_no_handler(void)
 
 	if (dladdr((void *)(uintptr_t)CU_initialize_registry, &info) == 0 ||
 	    strstr(info.dli_fname, ".so") == NULL) {
-		system_skip("CUnit is linked statically");
+		unit_skip("CUnit is linked statically");
 		return;
 	}
 	err_init(&err);

@@ -3,6 +3,7 @@
 
 #include "listener.h"
 #include "system.h"
+#include "unit.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
@@ -132,7 +133,7 @@ static void test_ipv6(void)
 		listener_set_close(&set, pool);
 	} else {
 		CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "listen[0].address \"[::1]:0\""));
-		system_skip("no IPv6 on this machine");
+		unit_skip("no IPv6 on this machine");
 	}
 	end();
 }
@@ -243,13 +244,13 @@ static void check_clash(const char *a, const char *b)
 	CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "listen[0].address"));
 }
 
-/* A port that nobody had a moment ago. */
+/* A port that nobody had on any address a moment ago. */
 static unsigned free_port(void)
 {
 	struct listener_set set;
 	unsigned port;
 
-	CU_ASSERT_EQUAL_FATAL(open_one(&set, "127.0.0.1:0"), LISTENER_OK);
+	CU_ASSERT_EQUAL_FATAL(open_one(&set, "0.0.0.0:0"), LISTENER_OK);
 	port = address_port(&set.listeners[0]->where);
 	listener_set_close(&set, pool);
 	return port;

@@ -3,6 +3,7 @@
 
 #include "privs.h"
 #include "system.h"
+#include "unit.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
@@ -123,7 +124,7 @@ static void test_drop(void)
 	char uid[16];
 
 	if (geteuid() != 0) {
-		system_skip("needs root");
+		unit_skip("needs root");
 		return;
 	}
 	nobody = getpwnam("nobody");
@@ -150,7 +151,7 @@ static void test_refused(void)
 	struct privs privs;
 
 	if (geteuid() != 0) {
-		system_skip("needs root");
+		unit_skip("needs root");
 		return;
 	}
 	err_init(&err);
