@@ -336,6 +336,18 @@ static void add_as_is(struct conn *conn)
 	add(&rescue.batch, conn, &record, pieces);
 }
 
+/* The request that was at work. */
+static void add_culprit(struct conn *conn, const struct request *request)
+{
+	struct engine *engine = rescue.engine;
+
+	add_error(conn, request, rescue.cause->is_hang ? 504 : 500, engine->output.iov,
+		  engine->output.count);
+	if (engine->config->quarantine_ms > 0)
+		quarantine_note_crash(&engine->args->scoreboard->quarantine, request_print(request),
+				      engine_clock(), engine->config->quarantine_ms * 1000000);
+}
+
 static void rescue_one(struct conn *conn)
 {
 	struct engine *engine = rescue.engine;
@@ -347,8 +359,7 @@ static void rescue_one(struct conn *conn)
 		return;
 	}
 	if (running && running->conn == conn)
-		add_error(conn, running, rescue.cause->is_hang ? 504 : 500, engine->output.iov,
-			  engine->output.count);
+		add_culprit(conn, running);
 	else if (engine->processing == conn)
 		add_at_hand(conn);
 	else if (!request)

@@ -117,7 +117,7 @@ static void clear(struct request *request)
 	request->cancel = NULL;
 	request->continued = request->replayed = false;
 	request->state = REQUEST_READING;
-	request->received_ns = request->deadline_ns = 0;
+	request->received_ns = request->deadline_ns = request->print = 0;
 	request->route = NULL;
 }
 
@@ -192,6 +192,17 @@ void request_end(struct request *request, enum request_end how)
 {
 	end_ticket(request, how);
 	clear(request);
+}
+
+uint64_t request_print(const struct request *request)
+{
+	const struct http_request *http = &request->http;
+	const char *base = request->buf + request->pos;
+
+	return quarantine_print(request->engine->args->generation,
+				(struct wc_span){base + http->method.at, http->method.len},
+				(struct wc_span){base + http->target.at, http->target.len},
+				request_body(request));
 }
 
 int request_copy_rest(struct request *to, const struct request *from)

@@ -64,6 +64,7 @@ struct request {
 	uint64_t deadline_ns;     /* 0: none */
 	uint64_t handled_ns;      /* when the handler was called, as of the loop's turn */
 	uint64_t handled_ticks;   /* the same, in ticks_now() */
+	uint64_t print;           /* in the quarantine, while that is used; 0: none */
 
 	struct answer answer;
 	struct wc_span plain; /* the body, decompressed, in the arena; ptr NULL: it came plain */
@@ -123,6 +124,9 @@ static inline struct wc_span request_body(const struct request *request)
 	return (struct wc_span){request->buf + request->pos + request->http.head_len,
 				(size_t)request->http.body_len};
 }
+
+/* What the quarantine knows it by.  request->plain is there, where it has one. */
+uint64_t request_print(const struct request *request);
 
 struct wc_request *request_ticket(struct request *request);
 

@@ -141,6 +141,8 @@ void respond(struct conn *conn, struct request *request)
 	(void)handler_ns; /* where there are no probes */
 	if (request->deadline_ns)
 		count_late(engine, request);
+	if (request->print)
+		quarantine_clear(&engine->args->scoreboard->quarantine, request->print);
 	if (request->arena.overflow && !request->mistake)
 		request->mistake = "needed more memory than wc_alloc() has";
 	if (!request->answer.status && !request->mistake)
@@ -224,6 +226,22 @@ static bool run(struct conn *conn, struct request *request, const struct route *
 	return true;
 }
 
+/* Whether it has crashed workers again and again.  Looked for only while there are such requests. */
+static bool is_quarantined(struct engine *engine, struct request *request)
+{
+	struct quarantine *quarantine = &engine->args->scoreboard->quarantine;
+
+	if (!quarantine_is_used(quarantine, engine->now_ns))
+		return false;
+	request->print = request_print(request);
+	if (!quarantine_holds(quarantine, request->print, engine->now_ns))
+		return false;
+	engine_count(engine, COUNTER_quarantined, 1);
+	request->mistake = "has crashed on this request again and again: not called";
+	log_mistake(request);
+	return true;
+}
+
 bool respond_handle(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
@@ -246,6 +264,10 @@ bool respond_handle(struct conn *conn, struct request *request)
 			scoreboard_add(&route->counts->requests, 1);
 		if (route->screened && (status = admission_decide(request))) {
 			put_unheard(conn, request, status);
+			break;
+		}
+		if (is_quarantined(engine, request)) {
+			put_error(conn, request, 500, "");
 			break;
 		}
 		if (!has_spare(engine, request)) {

@@ -16,6 +16,7 @@
 
 #include "histogram.h"
 #include "master_status.h"
+#include "quarantine.h"
 
 enum {
 	SCOREBOARD_SLOTS = 256, /* slot 0 is the master's, then come the workers' */
@@ -121,6 +122,7 @@ struct scoreboard {
 	_Alignas(64) _Atomic uint64_t crash_ns; /* when the last one is answered; 0: none */
 	_Atomic uint64_t storm_ns;              /* until then newcomers come in one by one, */
 	_Atomic uint64_t newcomer_ns;           /* the next one not before this */
+	_Alignas(64) struct quarantine quarantine;
 	_Alignas(64) struct scoreboard_slot slot[SCOREBOARD_SLOTS];
 	_Alignas(4096) struct scoreboard_latency latency[SCOREBOARD_SLOTS];
 };

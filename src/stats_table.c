@@ -144,10 +144,11 @@ static void print_total(struct table *table, const json_t *stats)
 	     micros(times, "latency_us.p99", c), micros(times, "latency_us.p999", d),
 	     micros(times, "latency_us.max", e));
 	line(table,
-	     "moved %.0f in, %.0f out  lost %.0f  crash %.0f  hang %.0f  shed %.0f  "
-	     "timeouts %.0f  send_error %.0f",
+	     "moved %.0f in, %.0f out  lost %.0f  crash %.0f  hang %.0f  quarantined %.0f  "
+	     "shed %.0f  timeouts %.0f  send_error %.0f",
 	     number(total, "moved.in"), number(total, "moved.out"), number(total, "lost"),
-	     number(total, "crash"), number(total, "hang"), number(total, "shed"),
+	     number(total, "crash"), number(total, "hang"), number(total, "quarantined"),
+	     number(total, "shed"),
 	     number(total, "timeout.keepalive") + number(total, "timeout.request") +
 		     number(total, "timeout.handler") + number(total, "timeout.send"),
 	     number(total, "send_error"));

@@ -4,7 +4,9 @@
 A storm: clients send the request that crashes its worker again and again, each time on another connection, as soon as
 the answer is there or a pause later.  Prints what that costs the others, beside what they see before.
 
-    storm.py [SECONDS] [WORKERS] [PAUSE_MS] [ATTACKERS]     with WHITECAP_BUILD_DIR, as run.py
+    storm.py [SECONDS] [WORKERS] [PAUSE_MS] [ATTACKERS] [QUARANTINE_S]     with WHITECAP_BUILD_DIR, as run.py
+
+Without a quarantine it is as if each request were another one.
 """
 import json
 import os
@@ -128,7 +130,7 @@ def run(s, seconds, pause_s=0, count=1):
     for c in attackers:
         assert c.get("/c?x", seconds=15).status == 200
     before, during = (summary(seen["latencies"], *times[n:n + 2]) for n in (0, 1))
-    return {"crashes": len(attackers), "per_second": round(len(attackers) / (times[2] - times[1]), 1),
+    return {"attacks": len(attackers), "per_second": round(len(attackers) / (times[2] - times[1]), 1),
             "newcomers": newcomers, "trouble": seen["trouble"], "answers": seen["answers"], "undisturbed": before,
             "during": during, "ratio": round(during["p99_ms"] / before["p99_ms"], 1)}
 
@@ -137,8 +139,10 @@ def main(arguments):
     import test_crash
     os.environ["WHITECAP_BUILD_DIR"] = build.build_dir()
     proc.become_subreaper()
-    seconds, workers, pause_ms, count = (float(w) for w in arguments + ["5", "4", "0", "1"][len(arguments):])
-    with test_crash.crash_server(int(workers), fds=False) as s:
+    seconds, workers, pause_ms, count, quarantine = (float(w) for w in arguments + ["5", "4", "0", "1", "10"][len(arguments):])
+    config = {"timeouts": {"quarantine": round(1e3 * quarantine)}}
+    with test_crash.crash_server(int(workers), config=config, fds=False) as s:
+        s.errors.append("again and again")
         print(json.dumps(run(s, seconds, pause_ms / 1e3, int(count))))
 
 

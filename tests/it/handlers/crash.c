@@ -195,6 +195,12 @@ static void scribble(void)
 	null();
 }
 
+static void if_flagged(void)
+{
+	if (access("flag", F_OK) == 0)
+		null();
+}
+
 static void nameless(void);
 
 static const struct kind {
@@ -208,7 +214,7 @@ static const struct kind {
 	{"loop", run_for_ever},   {"sleep", sleep_for_ever}, {"read", read_for_ever},
 	{"lock", lock_for_ever},  {"deaf", deaf},         {"deaf-null", deaf_null},
 	{"exit", leave},            {"kill", kill_self},      {"scribble", scribble},
-	{"nameless", nameless},
+	{"nameless", nameless},   {"flagged", if_flagged},
 };
 
 /* Where. */
