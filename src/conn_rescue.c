@@ -478,18 +478,12 @@ static bool must_wait(const struct worker_args *args)
  * with its connection. */
 static void send_errors(void)
 {
-	struct exchange_item item;
-	unsigned next_fd = 0;
-	size_t at = 0;
+	unsigned answered;
 
 	exchange_finish(&rescue.errors);
-	while (exchange_next(&rescue.errors, &at, &next_fd, &item) > 0) {
-		if (!item.payload || send(item.fd, item.payload + item.record.input_len,
-					  item.record.output_len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			continue;
-		scoreboard_add(&rescue.engine->slot->active, (uint64_t)-1);
-		engine_count(rescue.engine, COUNTER_close, 1);
-	}
+	answered = exchange_send_output(&rescue.errors);
+	scoreboard_add(&rescue.engine->slot->active, -(uint64_t)answered);
+	engine_count(rescue.engine, COUNTER_close, answered);
 	exchange_clear(&rescue.errors);
 }
 

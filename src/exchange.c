@@ -314,3 +314,20 @@ int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next
 		*at += (size_t)record->input_len + record->output_len;
 	return 1;
 }
+
+unsigned exchange_send_output(const struct exchange_batch *batch)
+{
+	struct exchange_item item;
+	unsigned next_fd = 0, sent = 0;
+	size_t at = 0;
+
+	while (exchange_next(batch, &at, &next_fd, &item) > 0) {
+		size_t len = item.record.output_len;
+
+		if (item.payload && len > 0 &&
+		    send(item.fd, item.payload + item.record.input_len, len,
+			 MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len)
+			sent++;
+	}
+	return sent;
+}

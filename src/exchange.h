@@ -137,4 +137,8 @@ bool exchange_forward(struct exchange_batch *batch, const struct exchange_item *
 int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next_fd,
 		  struct exchange_item *item);
 
+/* For a batch that nobody will take: sends each client the octets that are due, as far as they go
+ * out at once.  How many got all of theirs. */
+unsigned exchange_send_output(const struct exchange_batch *batch);
+
 #endif

@@ -448,6 +448,8 @@ static void serve(struct master *master)
 	do
 		ev_run(master->loop, 0);
 	while (master_upgrade_execute(master));
+	spawn_block_signals(NULL); /* one more of them must not change the exit code */
+	master_answer_leftovers(master);
 	master_store_end(master);
 	if (!master->options.test && master->exit_code == MASTER_OK)
 		log_info("stopped");

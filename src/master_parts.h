@@ -95,6 +95,7 @@ void master_stop(struct master *master, void (*end)(struct row *));
 void master_on_term(struct master *master);
 void master_on_quit(struct master *master);
 void master_on_int(struct master *master);
+void master_answer_leftovers(struct master *master);
 
 /* master_reload.c: takes a reload that is wanted or on its way as far as it goes now. */
 void master_reload_advance(struct master *master);

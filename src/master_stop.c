@@ -2,6 +2,9 @@
 /* The end of the server: first it may only be announced, then its processes are told. */
 #include "autoconf.h"
 
+#include <unistd.h>
+
+#include "exchange.h"
 #include "log.h"
 #include "master_parts.h"
 
@@ -81,6 +84,24 @@ void master_on_term(struct master *master)
 	if (!master->stopping)
 		master->leaving = master->rows.stored;
 	master_on_quit(master);
+}
+
+/* Nobody is there any more to take what a worker gave away when it died. */
+void master_answer_leftovers(struct master *master)
+{
+	static struct exchange_batch batch;
+	struct scoreboard_slot *slot = &master->rows.scoreboard->slot[0];
+	unsigned answered;
+
+	if (master->leaving || master->rows.exchange.take < 0)
+		return;
+	while (exchange_receive(master->rows.exchange.take, &batch) > 0) {
+		answered = exchange_send_output(&batch);
+		scoreboard_add(&slot->counter[COUNTER_close], answered);
+		scoreboard_add(&slot->counter[COUNTER_lost], exchange_count(&batch) - answered);
+		for (unsigned i = 0; i < batch.fd_count; i++)
+			close(batch.fds[i]);
+	}
 }
 
 void master_on_int(struct master *master)

@@ -158,6 +158,16 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 	}
 }
 
+/* The whole server stops: what a dying worker gave just before is nobody else's to answer. */
+static void take_leftovers(struct worker *worker)
+{
+	struct balance_load taken = {0, 0};
+
+	if (worker->acceptor && worker->engine.args->exchange.take >= 0)
+		while (conn_take(&worker->engine, acceptor_room(worker->acceptor), &taken) > 0)
+			continue;
+}
+
 /*
  * To leave: by the exchange when others will go on, else by closing what is open.  It takes no
  * more from now on, so that it does not take back what it gives.
@@ -168,6 +178,8 @@ static void drain(struct worker *worker, bool others_go_on)
 
 	if (engine->mode != ENGINE_SERVING)
 		return;
+	if (atomic_load(&engine->args->scoreboard->stopping))
+		take_leftovers(worker);
 	acceptor_stop(worker->acceptor);
 	worker->acceptor = NULL;
 	balancer_free(worker->balancer);
