@@ -14,6 +14,7 @@
 #include "log.h"
 #include "loop.h"
 #include "master_parts.h"
+#include "spawn.h"
 
 #define RETRY_S 1. /* between reloads while nobody serves after an upgrade */
 
