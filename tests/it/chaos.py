@@ -16,9 +16,9 @@ import time
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import crashes
 from move_client import Crowd
 from whitecap_it import build, pause, proc
-import test_crash as crash
 
 HANDLER_MS = 1500
 CROWD = {"idle": 60, "busy": 4, "paced": 8, "pipelining": 4, "trickling": 6, "half_body": 4, "half_chunked": 4,
@@ -31,8 +31,8 @@ class Chaos:
         self.done = collections.Counter()
         self.victims = []       # connections whose worker was killed
         self.workers = len(server.workers())
-        self.kinds = crash.kinds()
-        self.places = [p for p in crash.PLACES if p != "timer"]
+        self.kinds = crashes.kinds()
+        self.places = [p for p in crashes.PLACES if p != "timer"]
 
     def settle(self, seconds=30):
         """As many workers as there should be, all of the generation that serves."""
@@ -95,7 +95,7 @@ def lost_by_sigkill(s, rng, count):
     clients = [s.client() for _ in range(40)]
     for c in clients:
         assert c.get("/c?x").status == 200
-    before = crash.stats(s)["total"]["lost"]
+    before = crashes.stats(s)["total"]["lost"]
     for _ in range(count):
         pid = rng.choice(s.workers())
         ends = len(s.log.lines)
@@ -108,7 +108,7 @@ def lost_by_sigkill(s, rng, count):
         if not c.is_closed():
             assert c.get("/c?x").status == 200
         c.close()
-    lost = crash.stats(s)["total"]["lost"] - before
+    lost = crashes.stats(s)["total"]["lost"] - before
     assert lost == closed, "%d closed, %d counted as lost" % (closed, lost)
     return lost
 
@@ -124,7 +124,7 @@ def memory(s):
 def run(seconds, seed):
     rng = random.Random(seed)
     config = {"timeouts": {"handler": "%dms" % (HANDLER_MS * (2 if build.sanitized() else 1)), "request": "1h", "send": "1h"}}
-    with crash.crash_server(3, config=config) as s:
+    with crashes.crash_server(3, config=config) as s:
         s.errors.append("reload|upgrade|ended before it served")
         s.wait_set_up()
         fds = fd_counts(s)
@@ -134,7 +134,7 @@ def run(seconds, seed):
             early = memory(s)
             chaos.run(seconds)
             report = crowd.finish(60)
-        total = crash.stats(s)["total"]
+        total = crashes.stats(s)["total"]
         report.check()
         assert total["lost"] == 0 and total["connections"]["active"] == 0, total
         expected = chaos.done["crash"] + chaos.done["hang"]

@@ -20,9 +20,9 @@ import time
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import crashes
 from storm import Others
 from whitecap_it import Client, build, get, pause, post, proc
-import test_crash as crash
 
 CROWD = {"idle": 100, "paced": 4, "pipelining": 1, "trickling": 4, "half_body": 4, "half_chunked": 4, "continued": 2}
 WORKERS = 2
@@ -88,7 +88,7 @@ class Disturber:
 
     def __init__(self, server, rng):
         self.s, self.rng, self.done = server, rng, 0
-        self.kinds = crash.kinds()
+        self.kinds = crashes.kinds()
 
     def crash(self):
         with self.s.client(timeout=30) as c:
@@ -121,7 +121,7 @@ class Soaked:
 
     def __init__(self, name, rng):
         self.name = name
-        self.server = crash.crash_server(WORKERS, config=dict(CONFIG), fds=False)
+        self.server = crashes.crash_server(WORKERS, config=dict(CONFIG), fds=False)
         self.server.errors += ["reload", "ended before it served"]
         self.server.wait_set_up()
         self.admin = self.server.admin
@@ -184,7 +184,7 @@ def finish(soaked, rows, start, disturber):
     seen = soaked.others.result()
     add_latencies(rows, seen["latencies"], start)
     wrong = judge(soaked.name, rows) + seen["trouble"][:5] + soaked.churn.trouble[:5]
-    total = crash.stats(soaked.server)["total"]
+    total = crashes.stats(soaked.server)["total"]
     if not disturber and soaked.server.workers() != soaked.first_workers:
         wrong.append("%s: its workers have changed" % soaked.name)
     if total["lost"]:

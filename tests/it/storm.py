@@ -17,6 +17,7 @@ import time
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import crashes
 from move_client import Crowd
 from whitecap_it import build, pause, proc
 
@@ -136,12 +137,11 @@ def run(s, seconds, pause_s=0, count=1):
 
 
 def main(arguments):
-    import test_crash
     os.environ["WHITECAP_BUILD_DIR"] = build.build_dir()
     proc.become_subreaper()
     seconds, workers, pause_ms, count, quarantine = (float(w) for w in arguments + ["5", "4", "0", "1", "10"][len(arguments):])
     config = {"timeouts": {"quarantine": round(1e3 * quarantine)}}
-    with test_crash.crash_server(int(workers), config=config, fds=False) as s:
+    with crashes.crash_server(int(workers), config=config, fds=False) as s:
         s.errors.append("again and again")
         print(json.dumps(run(s, seconds, pause_ms / 1e3, int(count))))
 

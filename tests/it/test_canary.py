@@ -8,12 +8,11 @@ import socket
 import threading
 import time
 
+from crashes import crash_handler
 from move_client import Crowd
 from test_admin import Admin
-from test_crash import crash_handler
 from test_move import MoveServer
-from whitecap_it import build, get, kit_route
-from whitecap_it import proc
+from whitecap_it import build, get, kit_route, proc
 
 CONNECTIONS = 24
 REQUEST = get("/?null")  # what crashes the handler that is made to

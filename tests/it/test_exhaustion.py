@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 
-from test_crash import stats
+from crashes import stats
 from whitecap_it import Server, Skip, build, get, kit_route, needs_program, needs_root, post, proc, request
 from whitecap_it.trace import Failures, Strace
 

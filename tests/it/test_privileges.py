@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a handler can reach: its process's rights and descriptors, other processes, system calls (`seccomp`)."""
+"""Rights that are dropped, and what a handler can reach: descriptors, other processes, system calls (`seccomp`)."""
 import collections
 import concurrent.futures
 import os
@@ -7,9 +7,11 @@ import re
 import resource
 import signal
 
+from crashes import crash_server
 from move_client import Crowd
-from test_crash import crash_server
-from whitecap_it import Server, Skip, build, needs_plain, needs_program, needs_root, proc, rules, wire
+from whitecap_it import (Server, Skip, build, hello_and, kit_route, needs_plain, needs_program, needs_root, proc, rules,
+                         run, wire)
+from whitecap_it.server import DEFAULTS
 
 OWN = ("fork", "execve", "system", "limits", "listen", "netlink")
 ALLOWED = ("thread", "file", "connect")
@@ -166,3 +168,45 @@ def test_a_process_holds_the_descriptors_that_it_needs_and_no_others():
                 expected["/memfd:hello.so (deleted)"] = 2  # the copy, and the loader's hold of it
             assert kinds_of(targets) == expected, (is_admin, targets)
             assert len(listeners & set(targets)) == (2 if is_admin else 1), (is_admin, targets)
+
+
+def test_rights_are_dropped_for_good():
+    """B55: started as root with more groups; workers are nobody and nothing else, also later ones."""
+    needs_root()
+    setpriv = needs_program("setpriv")
+    with Server({"workers": 2, "user": "nobody", "routes": hello_and(
+            kit_route("/shadow", "run", command="cat /etc/shadow 2>&1; id -u"))},
+            wrap=[setpriv, "--groups", "0,4,6", "--"]) as s:
+        import grp
+        import pwd
+        nobody = pwd.getpwnam("nobody")
+        groups = sorted({g.gr_gid for g in grp.getgrall() if "nobody" in g.gr_mem} | {nobody.pw_gid})
+        for _ in range(2):
+            for pid in s.workers():
+                facts = proc.status(pid)
+                assert facts["Uid"].split() == [str(nobody.pw_uid)] * 4, facts["Uid"]
+                assert facts["Gid"].split() == [str(nobody.pw_gid)] * 4, facts["Gid"]
+                assert sorted(map(int, facts["Groups"].split())) == groups, facts["Groups"]
+                assert int(facts["CapEff"].strip(), 16) == 0 and int(facts["CapPrm"].strip(), 16) == 0
+            text = s.get("/shadow").text
+            assert "root:" not in text and text.endswith("%d\n=0" % nobody.pw_uid), text
+            s.kill_worker(s.workers()[0])
+
+
+def test_a_failing_step_of_dropping_rights_means_no_start():
+    """B55."""
+    needs_root()
+    strace = needs_program("strace")
+    config = dict(DEFAULTS, handler_dir=build.handler_dir(), user="nobody")
+    for call in ("setgroups", "setresgid", "setresuid"):
+        done = run(["-c", "{config}"], config, wrap=[strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call,
+                                                     "-e", "inject=%s:error=EPERM" % call])
+        assert done.returncode not in (0, 64) and "serving" not in done.stderr, (call, done.returncode, done.stderr)
+        assert "nobody" in done.stderr or "Operation not permitted" in done.stderr, (call, done.stderr)
+
+
+def test_unknown_users_and_groups_are_refused():
+    base = dict(DEFAULTS, handler_dir=build.handler_dir())
+    for change in ({"user": "nosuchuser"}, {"group": "nosuchgroup"}):
+        done = run(["-c", "{config}"], dict(base, **change))
+        assert done.returncode == 2 and list(change.values())[0] in done.stderr, (done.returncode, done.stderr)

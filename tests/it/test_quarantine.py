@@ -4,7 +4,7 @@ import gzip
 import os
 
 import storm
-from test_crash import crash_handler, crash_server, ended, stats
+from crashes import crash_handler, crash_server, ended, stats
 from whitecap_it import post, proc
 
 KEPT = "has crashed on this request again and again: not called"

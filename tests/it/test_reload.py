@@ -6,8 +6,7 @@ import shutil
 import signal
 import threading
 
-from whitecap_it import Client, Server, get, kit_route, needs_root, pause, version_handler
-from whitecap_it import proc
+from whitecap_it import Client, Server, get, kit_route, needs_root, pause, proc, refused, version_handler
 
 
 class Load:
@@ -231,6 +230,8 @@ def test_listeners_added_removed_and_kept():
             assert c.get().status == 200
         s.reload(listen=["unix:" + path])
         proc.wait_until(lambda: refused(kept), "the TCP listener gone")
+        held.expect_closed()
+        held.close()
         with Client("unix:" + path) as c:
             assert c.get().status == 200
         s.reload(listen=["127.0.0.1:0"])
@@ -250,14 +251,6 @@ def kept_inode(s):
             if words[3] == "0A" and int(words[1].split(":")[1], 16) == s.port:
                 return {"socket:[%s]" % words[9]}
     raise AssertionError("no listener at port %d" % s.port)
-
-
-def refused(address):
-    try:
-        Client(address).close()
-    except ConnectionRefusedError:
-        return True
-    return False
 
 
 def test_no_queued_connection_is_lost_when_a_listener_is_kept():

@@ -1,10 +1,142 @@
 # SPDX-License-Identifier: MIT
-"""A stop that is announced before anything is closed: timeouts.drain_delay."""
+"""Stops: what is in flight, how long they may take, and one that is announced before (timeouts.drain_delay)."""
+import os
 import signal
+import threading
+import time
 
 from test_admin import Admin
-from whitecap_it import Server, build, get, proc
+from whitecap_it import Server, build, get, hello_and, kit_route, pause, post, proc, refused
 from whitecap_it.manager import Manager
+
+
+def test_stop_signals_end_everything_with_exit_code_0():
+    for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
+        with Server({"workers": 2}) as s:
+            idle = s.client()
+            assert idle.get().status == 200
+            start = time.monotonic()
+            s.stop(number)
+            assert time.monotonic() - start < 3 * proc.scale()
+            idle.expect_closed(reset_allowed=number == signal.SIGINT)
+            assert refused(s.address)
+
+
+def test_graceful_stop_finishes_what_is_in_flight():
+    for number in (signal.SIGTERM, signal.SIGQUIT):
+        with Server({"workers": 2, "routes": hello_and(kit_route("/later", "later", n=700))}) as s:
+            busy = [s.client() for _ in range(10)]
+            idle = [s.client() for _ in range(10)]
+            for c in idle:
+                assert c.get().status == 200
+            for c in busy:
+                c.send(get("/later"))
+            busy[0].expect_silence(0.1)
+            s.kill(number)
+            for c in idle:
+                c.expect_closed(1)
+            for c in busy:
+                r = c.receive()
+                assert r.text == "later" and r.closes, r
+                c.expect_closed()
+            assert s.wait_exit() == 0
+
+
+def test_stop_answers_a_request_whose_body_is_still_coming():
+    with Server() as s, s.client() as c:
+        data = post("/echo", b"x" * 1000)
+        c.send(data[:500])
+        assert s.get().status == 200
+        s.kill(signal.SIGTERM)
+        c.expect_silence(0.2)
+        r = c.ask(data[500:])
+        assert r.body == b"x" * 1000 and r.closes
+        assert s.wait_exit() == 0
+
+
+def test_stop_first_reads_what_the_kernel_already_holds():
+    """B01: a request that waits in the socket when the worker is told to stop is answered."""
+    with Server() as s, s.client() as c:
+        assert c.get().status == 200
+        worker = s.worker
+        os.kill(worker, signal.SIGSTOP)
+        proc.wait_until(lambda: proc.state(worker) == "T", "worker stopped")
+        c.send(post("/echo", b"in the queue"))
+        s.kill(signal.SIGTERM)
+        c.expect_silence(0.1)
+        os.kill(worker, signal.SIGCONT)
+        r = c.receive()
+        assert r.body == b"in the queue" and r.closes
+        c.expect_closed()
+        assert s.wait_exit() == 0
+
+
+def test_stop_waits_for_requests_not_for_connections():
+    """B05: idle and busy keep-alive clients do not prolong it."""
+    with Server({"workers": 2, "timeouts": {"drain": "20s"}, "routes": hello_and(kit_route("/later", "later", n=600))}) as s:
+        idle = [s.client() for _ in range(100)]
+        for c in idle:
+            assert c.get().status == 200
+        over = threading.Event()
+
+        def ask():
+            try:
+                with s.client() as c:
+                    while not over.is_set() and not c.get().closes:
+                        pause(0.02)
+            except (AssertionError, OSError):
+                pass
+
+        threads = [threading.Thread(target=ask) for _ in range(10)]
+        for t in threads:
+            t.start()
+        with s.client() as running:
+            running.send(get("/later"))
+            running.expect_silence(0.2)
+            start = time.monotonic()
+            s.kill(signal.SIGTERM)
+            assert running.receive().text == "later"
+        assert s.wait_exit() == 0
+        took = time.monotonic() - start
+        over.set()
+        for t in threads:
+            t.join()
+        assert took < 2 * proc.scale(), took
+        for c in idle:
+            c.expect_closed(1)
+
+
+def test_stop_is_bounded_by_the_drain_timeout():
+    with Server({"timeouts": {"drain": "500ms"}, "routes": [kit_route("/", "later", n=60000)]},
+                errors=["ended", "killed"]) as s, s.client() as c:
+        c.send(get())
+        c.expect_silence(0.1)
+        start = time.monotonic()
+        s.kill(signal.SIGTERM)
+        s.wait_exit()
+        assert 0.4 < time.monotonic() - start < 3 * proc.scale()
+
+
+def test_second_stop_signal_stops_now():
+    for second in (signal.SIGTERM, signal.SIGINT):
+        with Server({"routes": [kit_route("/", "later", n=60000)]}, errors=["ended", "killed"]) as s, s.client() as c:
+            c.send(get())
+            c.expect_silence(0.1)
+            s.kill(signal.SIGTERM)
+            c.expect_silence(0.2)
+            start = time.monotonic()
+            s.kill(second)
+            assert s.wait_exit() == 0
+            assert time.monotonic() - start < 1 * proc.scale()
+
+
+def test_interrupt_stops_now():
+    with Server({"routes": [kit_route("/", "later", n=60000)]}, errors=["ended", "killed"]) as s, s.client() as c:
+        c.send(get())
+        c.expect_silence(0.1)
+        start = time.monotonic()
+        s.stop(signal.SIGINT)
+        assert time.monotonic() - start < 1 * proc.scale()
 
 
 def delayed(delay, **more):

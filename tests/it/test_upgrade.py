@@ -200,9 +200,9 @@ def test_stop_right_after_usr2():
             s.kill(signal.SIGUSR2)
             pause(delay)
             s.kill(signal.SIGTERM)
-            assert s.wait_exit(20) == 0
-            c.expect_closed()
+            c.expect_closed(15)
             c.close()
+            assert s.wait_exit(20) == 0
 
 
 def test_stop_while_a_program_hangs():

@@ -85,6 +85,15 @@ def connect(address, timeout=10.0, receive_buffer=None, source=None):
     return s
 
 
+def refused(address):
+    """Whether nobody listens there."""
+    try:
+        connect(address).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 class Client:
     """One connection.  Every wait has a deadline; what comes unasked for fails the test."""
 

@@ -65,6 +65,16 @@ def alive(pid):
     return state(pid) not in (None, "Z", "X")
 
 
+def gone(pids):
+    """All gone; what became a child of this process is reaped on the way."""
+    for pid in pids:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+    return not any(alive(p) for p in pids)
+
+
 def title(pid):
     """What ps shows as the command."""
     try:

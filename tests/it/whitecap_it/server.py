@@ -37,6 +37,10 @@ def kit_route(path, do, **options):
     return route
 
 
+def hello_and(*routes):
+    return [{"path": "/", "handler": "hello"}, *routes]
+
+
 class Log:
     """The server's log, read by a thread so that its pipe never fills."""
 
