@@ -16,6 +16,7 @@ from idle import REQUEST, read_answer
 
 
 REFUSED_MAX = 1000  # in a row, then nobody connects any more
+REFUSED_PAUSE = 0.001  # seconds until the next attempt
 
 
 class Busy:
@@ -38,7 +39,7 @@ class Busy:
             except OSError:
                 self.refused += 1
                 self.in_a_row += 1
-                time.sleep(0.001)
+                time.sleep(REFUSED_PAUSE)
             else:
                 self.in_a_row = 0
                 return client

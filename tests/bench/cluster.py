@@ -11,13 +11,12 @@ import time
 from typing import Callable, NamedTuple
 
 from mobility import Busy
-from processes import Server, Trouble, descendants, free_port
+from processes import Server, Trouble, descendants, free_port, pause, read_file, wait_for
 from report import number, table
 from servers import fill_template, whitecap_command, whitecap_config
 
 PROBE = b"PROXY UNKNOWN\r\nGET / HTTP/1.1\r\nHost: bench\r\n\r\n"
 INSTANCES = 3
-PATIENCE = 20  # seconds for whatever is waited for
 
 
 class Pace(NamedTuple):
@@ -29,14 +28,6 @@ class Pace(NamedTuple):
 
 FULL = Pace("250ms", "2s", 64, 3.0)
 QUICK = Pace("100ms", "800ms", 16, 0.3)
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise Trouble(f"not within {PATIENCE} s: {what}")
-        time.sleep(0.01)
 
 
 class Cluster:
@@ -106,9 +97,9 @@ class Cluster:
         self.wait_up()
 
     def upgrade(self, server):
-        count = server.last_words().count("reload done")
+        count = read_file(server.log).count("reload done")
         os.kill(server.process.pid, signal.SIGUSR2)
-        wait_for(lambda: server.last_words().count("reload done") > count, "the upgrade")
+        wait_for(lambda: read_file(server.log).count("reload done") > count, "the upgrade")
 
 
 def restart_all(cluster):
@@ -119,7 +110,7 @@ def restart_all(cluster):
 def upgrade_all(cluster):
     for server in cluster.instances:
         cluster.upgrade(server)
-        time.sleep(cluster.pace.rest / INSTANCES)
+        pause(cluster.pace.rest / INSTANCES)
 
 
 def kill_one(cluster):
@@ -150,11 +141,11 @@ PHASES = (
 def play(cluster, phase):
     pace, before = cluster.pace, cluster.retries()
     with Busy(cluster.port, pace.busy, None) as busy:
-        time.sleep(pace.rest)
+        pause(pace.rest)
         begin = time.monotonic()
         phase.act(cluster)
         end = time.monotonic()
-        time.sleep(pace.rest)
+        pause(pace.rest)
         result = busy.result([[begin, end]])
     took = end - begin + 2 * pace.rest
     return dict(result, phase=phase.name, seconds=took, retries=cluster.retries() - before,

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 from load import HERE, Idle
-from processes import Server, Trouble, affinity, descendants, free_port, read_file
+from processes import Server, Trouble, affinity, descendants, free_port, pause, read_file, wait_for
 from report import number, table
 from scenarios import SCENARIOS
 from servers import (HAPROXY, NGINX, WHITECAP, set_up_haproxy, set_up_nginx, set_up_whitecap, whitecap_command,
@@ -70,12 +70,7 @@ def set_up_nginx_daemon(*arguments):
 
 
 def read_pid(path, other_than=None):
-    deadline = time.monotonic() + 5
-    while read_file(path).strip() in ("", str(other_than)):
-        if time.monotonic() > deadline:
-            raise Trouble(f"nginx wrote no {path}")
-        time.sleep(0.005)
-    return int(read_file(path))
+    return int(wait_for(lambda: {read_file(path).strip()} - {"", str(other_than)}, f"{path}, by nginx", 5).pop())
 
 
 def upgrade_nginx(server, folder):
@@ -108,13 +103,13 @@ def running(tools, set_up):
 def play(server, folder, act, times):
     """The spans of time of the events."""
     spans = []
-    time.sleep(2 * EVERY)
+    pause(2 * EVERY)
     for _ in range(times):
         begin = time.monotonic()
         act(server, folder)
-        time.sleep(max(0.0, begin + EVERY - time.monotonic()))
+        pause(max(0.0, begin + EVERY - time.monotonic()))
         spans.append([begin, begin + EVENT_SECONDS])
-    time.sleep(EVERY)
+    pause(EVERY)
     return spans
 
 
@@ -138,11 +133,7 @@ def read_stats(server, folder):
     with contextlib.suppress(OSError):
         os.remove(path)
     signal_master(server, signal.SIGUSR1)
-    deadline = time.monotonic() + 5
-    while not os.path.exists(path):
-        if time.monotonic() > deadline:
-            raise Trouble("whitecap wrote no statistics")
-        time.sleep(0.01)
+    wait_for(lambda: os.path.exists(path), "statistics, by whitecap", 5)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
@@ -151,14 +142,9 @@ def reload_and_wait(server, folder, count):
     """ms that it took to move `count` connections."""
     before = read_stats(server, folder)
     signal_master(server, signal.SIGHUP)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        time.sleep(0.05)
-        stats = read_stats(server, folder)
-        if (stats["generation"] > before["generation"] and
-                stats["total"]["moved"]["in"] >= before["total"]["moved"]["in"] + count):
-            return stats["last_move"]["ms"] if count else 0
-    raise Trouble(f"not all of {count} connections moved: {stats['total']['moved']}")
+    stats = wait_for_stats(server, folder, lambda stats: stats["generation"] > before["generation"] and (
+        stats["total"]["moved"]["in"] >= before["total"]["moved"]["in"] + count), f"all of {count} connections moved")
+    return stats["last_move"]["ms"] if count else 0
 
 
 def move_all(tools, count, reloads):
@@ -168,7 +154,7 @@ def move_all(tools, count, reloads):
         idle = Idle(server.port, count, LOAD_CPUS)
         with idle:
             for _ in range(reloads):
-                time.sleep(1.2)  # then it is a move of its own
+                pause(1.2)  # then it is a move of its own
                 times.append(reload_and_wait(server, folder, count))
             cpu = usage_of(server)
     return times, cpu, idle.closed
@@ -183,10 +169,10 @@ def crash_holder(tools, count):
         with Idle(server.port, count, LOAD_CPUS) as idle:
             holder, = set(descendants(server.process.pid)) - {server.process.pid}
             signal_master(server, signal.SIGTTIN)
-            wait_for(server, folder, lambda stats: len(ready_workers(stats)) == 2, "a second worker")
-            time.sleep(1.2)  # then it is a move of its own
+            wait_for_stats(server, folder, lambda stats: len(ready_workers(stats)) == 2, "a second worker")
+            pause(1.2)  # then it is a move of its own
             os.kill(holder, signal.SIGSEGV)
-            stats = wait_for(server, folder, lambda stats: stats["total"]["moved"]["in"] >= count, "all moved")
+            stats = wait_for_stats(server, folder, lambda stats: stats["total"]["moved"]["in"] >= count, "all moved")
         return stats["last_move"]["ms"], idle.closed
 
 
@@ -194,14 +180,11 @@ def ready_workers(stats):
     return [worker for worker in stats["workers"] if worker["state"] == "ready"]
 
 
-def wait_for(server, folder, condition, what):
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+def wait_for_stats(server, folder, condition, what):
+    def look():
         stats = read_stats(server, folder)
-        if condition(stats):
-            return stats
-        time.sleep(0.05)
-    raise Trouble(f"not in time: {what}: {stats}")
+        return condition(stats) and stats
+    return wait_for(look, what, step=0.05)
 
 
 def measure_crashes(tools, count, times):

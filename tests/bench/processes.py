@@ -99,6 +99,23 @@ def cpu_of(pid):
     return fields and Cpu(run_time_us(pid), int(fields[11]) * TICK_US, int(fields[12]) * TICK_US)
 
 
+def pause(seconds):
+    """Lets time pass that is part of what is measured, or the pace of a load."""
+    time.sleep(seconds)
+
+
+def wait_for(condition, what, seconds=20, step=0.01):
+    """The first true value of condition()."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise Trouble(f"not within {seconds} s: {what() if callable(what) else what}")
+        time.sleep(step)
+
+
 class Server:
     """One started server.  A context manager: leaving it stops the whole process tree."""
 

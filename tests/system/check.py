@@ -26,11 +26,11 @@ ADDRESS, ADMIN, LOCAL = "127.0.0.1:80", "127.0.0.1:8081", "unix:/run/whitecap/ht
 
 # What a handler may not do in the sandbox, and what it may.  One line for each that goes against the plan.
 PROBE = """
-for f in /usr/x /etc/x /boot/x /x /root/x /home/x /sys/x /proc/sys/kernel/core_uses_pid; do
+for f in /usr/x /etc/x /boot/x /x ~root/x /home/x /sys/x /proc/sys/kernel/core_uses_pid; do
 	(echo 1 >$f) 2>/dev/null && echo "can write $f"
 done
 for f in /run/whitecap/x /var/log/whitecap/x /tmp/x /var/tmp/x; do (echo 1 >$f) 2>/dev/null || echo "cannot write $f"; done
-[ -z "$(ls -A /home /root 2>/dev/null)" ] || echo "sees homes"
+[ -z "$(ls -A /home ~root 2>/dev/null)" ] || echo "sees homes"
 [ -e /tmp/of-others ] && echo "sees /tmp of others"
 [ -e /dev/kmsg ] && echo "sees devices"
 [ -d /proc/1 ] && echo "sees processes of others"
