@@ -41,9 +41,9 @@ class Admin(Server):
         return proc.wait_until(lambda: (lambda t: t["admin"] and all(a["generation"] == number for a in t["admin"]) and t)(
             self.stats()), "admin process of generation %d" % number)
 
-    def command(self, *words):
-        return subprocess.run([build.binary(), *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              cwd=self.folder, timeout=60 * proc.scale())
+    def command(self, *words, wrap=(), env=None):
+        return subprocess.run([*wrap, build.binary(), *words], env=dict(os.environ, **(env or {})), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, timeout=60 * proc.scale())
 
 
 def test_pages_answer():
