@@ -44,7 +44,7 @@ def why(error):
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if os.path.basename(f.filename).startswith("test_")] or frames
     said = " ".join("".join(traceback.format_exception_only(type(error), error)).split())
-    return ("%s:%d: %s: %s" % (os.path.basename(own[-1].filename), own[-1].lineno, own[-1].line, said))[:WHY_SIZE]
+    return "%s:%d: %s: %s" % (os.path.basename(own[-1].filename), own[-1].lineno, own[-1].line, said[:WHY_SIZE])
 
 
 def run_test(function, out):
@@ -104,7 +104,7 @@ class Runner:
         self.counts[kind] += 1
         self.slowest.append((took, name))
         if kind != "pass":
-            self.notes.append("%s %s: %s" % (NOTED[kind], name, text.split("\n", 1)[0]))
+            self.notes.append("%s %s: %s" % (NOTED[kind], name, text.split("\n", 1)[0][:WHY_SIZE]))
         print("%-4s %s (%.1f s)%s" % (kind, name, took, "" if kind == "pass" else ": " + text.rstrip()))
         sys.stdout.flush()
 

@@ -49,6 +49,10 @@ class Browser:
         except ProcessLookupError:
             pass
         self.process.wait()
+        for pid in proc.children(os.getpid()):  # its crash reporters have left its session
+            if self.folder in proc.title(pid):
+                proc.kill_quietly(pid)
+                os.waitpid(pid, 0)
         os.close(self.to)
         os.close(self.back)
         shutil.rmtree(self.folder, ignore_errors=True)
