@@ -44,8 +44,8 @@ static void look_at(struct row *row, struct watched *watched, uint64_t now)
 	uint64_t turn = atomic_load(&slot->turn), limit_ms = atomic_load(&slot->turn_limit_ms);
 	uint64_t stuck_ms;
 
-	if (turn % 2 == 0 || limit_ms == 0 || turn != watched->turn) {
-		*watched = (struct watched){.turn = turn, .since_ns = now};
+	if (turn % 2 == 0 || limit_ms == 0 || turn != watched->turn || row->pid != watched->pid) {
+		*watched = (struct watched){.pid = row->pid, .turn = turn, .since_ns = now};
 		return;
 	}
 	stuck_ms = (now - watched->since_ns) / 1000000;
@@ -57,7 +57,7 @@ static void look_at(struct row *row, struct watched *watched, uint64_t now)
 	if (stuck_ms >= 2 * limit_ms + KILL_AFTER_MIN_MS) {
 		log_error("worker %u (%d): does not react: killed", row->number, (int)row->pid);
 		kill(row->pid, SIGKILL);
-		*watched = (struct watched){.turn = turn, .since_ns = now};
+		watched->since_ns = now; /* its end may take a while; it is no hang more */
 	}
 }
 

@@ -11,6 +11,7 @@
 #include <ev.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "row.h"
 
@@ -18,6 +19,7 @@ struct watchdog {
 	struct rows *rows;
 	ev_timer timer;
 	struct watched {
+		pid_t pid;
 		uint64_t turn, since_ns; /* the turn seen last, and since when */
 		bool told;
 	} watched[SCOREBOARD_SLOTS];

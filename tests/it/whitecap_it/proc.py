@@ -141,10 +141,10 @@ def fd_targets(pid):
 def fd_kinds(pid):
     """
     How many descriptors of each kind: numbers of inodes and names of handlers left out, paths kept.  A statistics file
-    that is being written comes and goes.
+    that is being written and a time zone that is being read come and go.
     """
     return collections.Counter(re.sub(r":\[\d+\]$|(?<=^/memfd:).*\.so", "", t) for t in fd_targets(pid).values()
-                               if "/.whitecap-" not in t)
+                               if "/.whitecap-" not in t and "/zoneinfo/" not in t)
 
 
 def kill_quietly(pid, number=signal.SIGKILL):
