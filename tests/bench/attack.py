@@ -11,6 +11,7 @@ import sys
 import time
 
 HEAD_SIZE, BODY_SIZE = 16384, 1 << 20  # limits.header_size and limits.body_size of the server
+REFUSED_PAUSE = 0.01  # seconds until the second attempt, which is the last
 BIG = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n"
 SMALL = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -59,7 +60,7 @@ class Attack:
         try:
             self.open()
         except OSError:
-            time.sleep(0.01)
+            time.sleep(REFUSED_PAUSE)
             self.open()
 
     def write(self, number):

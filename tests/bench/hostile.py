@@ -12,12 +12,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from typing import NamedTuple
 
 import build
+from mobility import read_stats
 from overload import LOAD_CPUS, SERVER_CPUS, run_openloop
-from processes import Server, Trouble, affinity, descendants, free_port, read_file
+from processes import Server, Trouble, affinity, descendants, free_port, pause, read_file, wait_for
 from report import number, table
 from servers import HERE, handler_path, whitecap_command
 
@@ -73,23 +73,29 @@ def attack_command(attack, port, seconds):
 
 
 @contextlib.contextmanager
-def attacking(attack, port, seconds):
+def attacking(attack, server, folder, seconds):
+    before = accepted(server, folder)
     with affinity(LOAD_CPUS):
-        process = subprocess.Popen(attack_command(attack, port, seconds), stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(attack_command(attack, server.port, seconds), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    preexec_fn=lambda: os.nice(5))
     try:
         if attack.path or attack.command[0].startswith("-"):
             drain = threading.Thread(target=process.stdout.read, daemon=True)
             drain.start()
-            time.sleep(attack.connections / 1000 + 1)  # it opens a thousand in a second
+            wait_for(lambda: accepted(server, folder) >= before + attack.connections, "all of the attack's connections",
+                     READY_SECONDS, step=0.1)
         else:
             wait_until_ready(process)
-        time.sleep(SETTLE_SECONDS)
+        pause(SETTLE_SECONDS)
         yield process
     finally:
         process.kill()
         process.wait()
+
+
+def accepted(server, folder):
+    return read_stats(server, folder)["total"]["accept"]
 
 
 def wait_until_ready(process):
@@ -133,7 +139,7 @@ def set_up(tools, folder, port):
                                              ("/big", "hello", {"text": "b" * 65536}))]
     return whitecap_command(tools.whitecap, folder, {
         "workers": 1, "listen": [f"127.0.0.1:{port}"], "admin": {"listen": None}, "routes": routes,
-        "log": {"level": "error"}})
+        "log": {"level": "error"}, "stats": {"file": os.path.join(folder, "stats.json")}})
 
 
 def measure_once(tools, openloop, attack, seconds):
@@ -144,7 +150,7 @@ def measure_once(tools, openloop, attack, seconds):
             memory = Memory(worker)
             quiet = run_openloop(openloop, port, RATE, seconds, CONNECTIONS)
             before = memory.now()
-            with memory, attacking(attack, port, seconds + 30):
+            with memory, attacking(attack, server, folder, seconds + 30):
                 busy = run_openloop(openloop, port, RATE, seconds, CONNECTIONS)
             return {
                 "quiet_p99_us": quiet["all"]["p99_us"], "p99_us": busy["all"]["p99_us"],
