@@ -12,6 +12,10 @@ enum {
 	TOLD = CHANCE * TOLERANCE * TOLERANCE,
 };
 
+#define STAY_NS 500000000ull
+
+enum { STAY_DOUBLINGS = 12, LONG_STAY = 64 };
+
 static uint64_t mean_requests(const struct balance_view *view)
 {
 	return view->total.requests / view->workers;
@@ -47,17 +51,6 @@ static uint64_t surplus_requests(const struct balance_view *view, uint64_t chanc
 		       : 0;
 }
 
-/* Many connections that ask for little even out few that ask for much. */
-static uint64_t surplus_connections(const struct balance_view *view)
-{
-	uint64_t mean = mean_connections(view), surplus = above(view->own.connections, mean);
-	uint64_t usual = mean_requests(view);
-
-	if (above(usual, view->own.requests) > usual / TOLERANCE)
-		return 0;
-	return surplus > mean / TOLERANCE_IDLE && surplus > 1 ? surplus : 0;
-}
-
 struct balance_plan balance_plan(const struct balance_view *view, bool seen_before)
 {
 	if (view->workers < 2)
@@ -65,14 +58,57 @@ struct balance_plan balance_plan(const struct balance_view *view, bool seen_befo
 	return (struct balance_plan){
 		.requests = surplus_requests(view, seen_before ? CHANCE_AGAIN : CHANCE) * 3 / 4,
 		.requests_at_once = portion(mean_requests(view)),
-		.idle = surplus_connections(view) * 3 / 4,
 		.idle_at_once = portion(mean_connections(view)),
 	};
+}
+
+/*
+ * Many connections that ask for little even out few that ask for much: so many may leave that what
+ * is left would still be the share, if they asked for as much as the others do.
+ */
+static uint64_t not_needed(const struct balance_view *view, bool long_time)
+{
+	uint64_t usual = mean_requests(view), own = view->own.requests;
+	uint64_t surplus = above(own, usual);
+
+	if (usual == 0)
+		return UINT64_MAX;
+	if (own == 0 || (!long_time && surplus * surplus <= CHANCE * usual))
+		return 0;
+	return above(own, usual - usual / (2 * TOLERANCE)) * view->own.connections / own;
+}
+
+uint64_t balance_idle(const struct balance_view *view, bool long_time)
+{
+	uint64_t mean, surplus, most;
+
+	if (view->workers < 2)
+		return 0;
+	mean = mean_connections(view);
+	surplus = above(view->own.connections, mean);
+	most = not_needed(view, long_time);
+	if (surplus <= mean / TOLERANCE_IDLE || surplus < 2)
+		return 0;
+	return surplus * 3 / 4 < most ? surplus * 3 / 4 : most;
 }
 
 bool balance_is_told(const struct balance_view *view)
 {
 	return view->total.requests >= (uint64_t)TOLD * view->workers;
+}
+
+uint64_t balance_stay_ns(uint8_t moves)
+{
+	unsigned doublings = moves > 1 ? moves - 1u : 0;
+
+	return STAY_NS << (doublings < STAY_DOUBLINGS ? doublings : STAY_DOUBLINGS);
+}
+
+uint8_t balance_count_move(uint8_t moves, uint64_t stayed_ns)
+{
+	if (stayed_ns > LONG_STAY * balance_stay_ns(moves))
+		return 1;
+	return moves < UINT8_MAX ? moves + 1 : moves;
 }
 
 struct balance_load balance_room(const struct balance_view *view)

@@ -31,13 +31,31 @@ struct balance_plan {
 
 /*
  * Three quarters of a surplus are given, so that two that look at the same time do not swap places.
- * As long as the largest surplus or want is below a twentieth of the mean, or may be chance, all is
- * left alone; chance has less of a say where the same was seen just before.
+ * As long as the largest surplus or want of requests is below a twentieth of the mean, or may be
+ * chance, they are left alone; chance has less of a say where the same was seen just before.
+ * Nothing idle: see below.
  */
 struct balance_plan balance_plan(const struct balance_view *view, bool seen_before);
 
+/*
+ * How many idle connections to give for their number.  They will bring requests along, and must not
+ * come back for these: no more than half a twentieth below the mean may be left behind.  What may
+ * be chance counts only in a view of a long time.
+ */
+uint64_t balance_idle(const struct balance_view *view, bool long_time);
+
 /* Whether requests enough were counted for the smallest surplus that matters not to be chance. */
 bool balance_is_told(const struct balance_view *view);
+
+/*
+ * A connection that was moved for evenness stays for a while, twice as long each time, until it has
+ * stayed for long: so it moves a few times an hour at most, whatever the loads do.  `moves`: so far,
+ * without a long stay in between.
+ */
+uint64_t balance_stay_ns(uint8_t moves);
+
+/* Moves, after one more that followed a stay of that length. */
+uint8_t balance_count_move(uint8_t moves, uint64_t stayed_ns);
 
 /* What a worker may take until it has the mean. */
 struct balance_load balance_room(const struct balance_view *view);

@@ -12,21 +12,30 @@
 
 #define LOOK_EVERY 0.1             /* seconds */
 #define WINDOW_NS 1000000000u      /* requests are counted for so long at most */
-#define IDLE_NS 450000000u         /* before idle connections are looked at, at least */
+#define IDLE_NS 450000000u         /* for idle connections, at least */
+#define LONG_NS 10000000000u       /* and after so long by what they say, be it chance or not */
 #define SAMPLE_NS 180000000u       /* and for each connection for so long at least */
 #define GAVE_HOLD_OFF_NS 20000000u /* a giver leaves what it gave to others */
 #define OVER_HOLD_OFF 0.002        /* seconds; then it takes what nobody else wanted */
+
+struct window {
+	uint64_t since_ns;
+	uint64_t requests[SCOREBOARD_SLOTS]; /* when it began */
+};
 
 /*
  * Each looks at itself and at the others.  Requests are counted in a window of time, that of all
  * workers by what they count anyway.  When they turn out uneven, another window begins in which
  * they are counted for each connection too (a sample): then it is known what to give.
+ *
+ * What an idle connection will ask for is not known.  So these are given only while a longer
+ * window, in which nothing was given or taken, shows that they are not what makes the requests even.
  */
 struct balancer {
 	struct engine *engine;
 	ev_timer timer;
-	uint64_t since_ns, gave_ns;          /* of the window; of the last giving */
-	uint64_t requests[SCOREBOARD_SLOTS]; /* when the window began */
+	uint64_t gave_ns; /* the last time */
+	struct window window, longer;
 	struct conn_sample sample;           /* of the window; number 0: not counted */
 	uint16_t samples;                    /* so far */
 	struct balance_load room;            /* what it may take, requests as those of a second */
@@ -52,7 +61,7 @@ static uint64_t requests_of(const struct balancer *balancer, unsigned slot)
 				    memory_order_relaxed);
 }
 
-static struct balance_view look(const struct balancer *balancer)
+static struct balance_view look(const struct balancer *balancer, const struct window *window)
 {
 	const struct scoreboard *board = balancer->engine->args->scoreboard;
 	struct balance_view view = {.least_requests = UINT64_MAX};
@@ -60,7 +69,7 @@ static struct balance_view look(const struct balancer *balancer)
 	for (unsigned i = 1; i < scoreboard_end(board); i++) {
 		const struct scoreboard_slot *slot = &board->slot[i];
 		struct balance_load load = {
-			requests_of(balancer, i) - balancer->requests[i],
+			requests_of(balancer, i) - window->requests[i],
 			atomic_load_explicit(&slot->active, memory_order_relaxed)};
 
 		view.total.connections +=
@@ -77,13 +86,23 @@ static struct balance_view look(const struct balancer *balancer)
 	return view;
 }
 
+static uint64_t age_of(const struct balancer *balancer, const struct window *window)
+{
+	return balancer->engine->now_ns - window->since_ns;
+}
+
+static void begin(const struct balancer *balancer, struct window *window)
+{
+	for (unsigned i = 1; i < scoreboard_end(balancer->engine->args->scoreboard); i++)
+		window->requests[i] = requests_of(balancer, i);
+	window->since_ns = balancer->engine->now_ns;
+}
+
 static void begin_window(struct balancer *balancer, bool sampled)
 {
 	uint64_t now = balancer->engine->now_ns;
 
-	for (unsigned i = 1; i < scoreboard_end(balancer->engine->args->scoreboard); i++)
-		balancer->requests[i] = requests_of(balancer, i);
-	balancer->since_ns = now;
+	begin(balancer, &balancer->window);
 	balancer->sample = (struct conn_sample){now, 0};
 	if (!sampled)
 		return;
@@ -95,16 +114,31 @@ static void begin_window(struct balancer *balancer, bool sampled)
 
 static void give(struct balancer *balancer, const struct balance_plan *plan)
 {
-	if (conn_give_some(balancer->engine, plan, &balancer->sample) > 0)
+	if (conn_give_some(balancer->engine, plan, &balancer->sample) > 0) {
 		balancer->gave_ns = balancer->engine->now_ns;
+		begin(balancer, &balancer->longer);
+	}
 	begin_window(balancer, plan->requests > 0);
+}
+
+static uint64_t idle_to_give(struct balancer *balancer)
+{
+	struct balance_view view = look(balancer, &balancer->longer);
+	uint64_t age = age_of(balancer, &balancer->longer), idle;
+
+	if (view.total.requests > 0 && age < IDLE_NS)
+		return 0;
+	idle = balance_idle(&view, age >= LONG_NS || balance_is_told(&view));
+	if (idle == 0 && age >= LONG_NS)
+		begin(balancer, &balancer->longer);
+	return idle;
 }
 
 static void decide(struct balancer *balancer, const struct balance_view *view)
 {
 	bool sampled = balancer->sample.number > 0;
 	struct balance_plan plan = balance_plan(view, sampled);
-	uint64_t age = balancer->engine->now_ns - balancer->since_ns;
+	uint64_t age = age_of(balancer, &balancer->window);
 
 	if (plan.requests > 0 && !sampled) {
 		begin_window(balancer, true);
@@ -112,8 +146,7 @@ static void decide(struct balancer *balancer, const struct balance_view *view)
 	}
 	if (sampled && age < SAMPLE_NS)
 		return;
-	if (view->total.requests > 0 && age < IDLE_NS) /* first, requests */
-		plan.idle = 0;
+	plan.idle = idle_to_give(balancer);
 	if (plan.requests + plan.idle > 0)
 		give(balancer, &plan);
 	else if (age >= WINDOW_NS || balance_is_told(view))
@@ -125,7 +158,7 @@ static void decide(struct balancer *balancer, const struct balance_view *view)
 static void set_room(struct balancer *balancer, const struct balance_view *view)
 {
 	struct balance_load room = balance_room(view);
-	uint64_t age = balancer->engine->now_ns - balancer->since_ns;
+	uint64_t age = age_of(balancer, &balancer->window);
 
 	balancer->room.connections = room.connections;
 	if (balancer->took)
@@ -138,12 +171,13 @@ static void set_room(struct balancer *balancer, const struct balance_view *view)
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct balancer *balancer = timer->data;
-	struct balance_view view = look(balancer);
+	struct balance_view view = look(balancer, &balancer->window);
 
 	(void)loop, (void)events;
 	balancer->seen = activity(balancer);
 	if (balancer->took) { /* what it counted is no longer what it has */
 		balancer->took = false;
+		begin(balancer, &balancer->longer);
 		begin_window(balancer, balancer->sample.number > 0);
 		return;
 	}
@@ -162,6 +196,7 @@ struct balancer *balancer_new(struct engine *engine)
 	balancer->engine = engine;
 	ev_timer_init(&balancer->timer, on_timer, LOOK_EVERY, 0.);
 	balancer->timer.data = balancer;
+	begin(balancer, &balancer->longer);
 	begin_window(balancer, false);
 	return balancer;
 }
@@ -191,7 +226,7 @@ static bool wants_next(struct balancer *balancer)
 
 	if (balancer->room.requests > 0 && balancer->room.connections > 0)
 		return true;
-	view = look(balancer);
+	view = look(balancer, &balancer->window);
 	set_room(balancer, &view);
 	exchange_peek(balancer->engine->args->exchange.take, &rate);
 	return rate > 0 ? balancer->room.requests > rate / 2 : balancer->room.connections > 0;

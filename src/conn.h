@@ -40,6 +40,7 @@ struct conn {
 	bool unlisted;           /* its listener is no more: closed after its request */
 	bool stamped;            /* arrival_clock "kernel" */
 	uint16_t moves;          /* how often it was taken over */
+	uint8_t evened;          /* of these, for evenness: see balance_stay_ns() */
 	uint16_t sample, mark;   /* the sample it was marked in, and `served` as of then */
 	uint64_t taken_ns;       /* the last time, or when it was accepted */
 	uint64_t drained_ns;     /* stamped: nothing was left to read; 0: not known */

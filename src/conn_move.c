@@ -22,7 +22,6 @@
 
 enum { COUNT_MAX = 4096 }; /* connections looked at for evenness, at a time */
 
-#define REST_NS 500000000u /* between two moves of a connection for evenness */
 #define UNUSED_NS 1000000000u
 #define SECOND_NS 1000000000u
 
@@ -59,6 +58,7 @@ void conn_describe(const struct engine *engine, const struct conn *conn,
 		.listener = engine->listener_ids[conn->listener],
 		.served = conn->served,
 		.moves = (uint16_t)(conn->moves + 1),
+		.evened = conn->evened,
 		.state = states[conn->state],
 		.closing = conn->closing,
 		.linger = conn->linger,
@@ -190,7 +190,7 @@ static uint64_t sampled(const struct conn *conn, const struct conn_sample *sampl
 
 static bool may_move_again(const struct engine *engine, const struct conn *conn)
 {
-	return conn->moves == 0 || engine->now_ns - conn->taken_ns > REST_NS;
+	return conn->moves == 0 || engine->now_ns - conn->taken_ns > balance_stay_ns(conn->evened);
 }
 
 /* A part of what is to be given, shipped in messages of at most so much, where more than one
@@ -210,6 +210,7 @@ static bool give_one(struct engine *engine, struct conn *conn, struct portion *p
 		portion->full = 0;
 	}
 	portion->full += weight;
+	conn->evened = balance_count_move(conn->evened, engine->now_ns - conn->taken_ns);
 	return pack(engine, conn, rate);
 }
 
@@ -398,6 +399,7 @@ static bool adopt(struct engine *engine, const struct exchange_item *item,
 	conn->listener = (uint16_t)listener;
 	conn->served = record->served;
 	conn->moves = record->moves;
+	conn->evened = record->evened;
 	conn->taken_ns = engine->now_ns;
 	conn->closing = record->closing;
 	conn->linger = record->linger;

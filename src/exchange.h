@@ -57,6 +57,7 @@ struct exchange_record {
 	uint8_t in_memfd; /* 1: the payload is in a memfd, the descriptor behind the socket */
 	uint8_t replayed; /* 1: the request was pending on a worker that died, and is run again */
 	uint16_t rate; /* requests a second when it was given for evenness; 0: unknown */
+	uint8_t evened; /* how often it was given for evenness lately, this time included */
 };
 
 struct exchange_batch {

@@ -37,11 +37,39 @@ static void test_plans(void)
 	for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
 		struct balance_plan plan = balance_plan(&plans[i].view, plans[i].seen_before);
 
+		plan.idle = balance_idle(&plans[i].view, true);
 		if (plan.requests != plans[i].requests || plan.idle != plans[i].idle)
 			printf("\nplan %zu: %llu requests, %llu idle\n", i,
 			       (unsigned long long)plan.requests, (unsigned long long)plan.idle);
 		CU_ASSERT_EQUAL(plan.requests, plans[i].requests);
 		CU_ASSERT_EQUAL(plan.idle, plans[i].idle);
+	}
+}
+
+static const struct {
+	struct balance_view view;
+	bool long_time;
+	uint64_t idle;
+} idles[] = {
+	{{{0, 5000}, {0, 5000}, 0, 1}, true, 0},
+	{{{0, 5000}, {0, 5000}, 0, 2}, false, 1875},
+	{{{2000, 500}, {2000, 500}, 0, 2}, false, 187},  /* all are here, beyond chance */
+	{{{1000, 500}, {2000, 500}, 0, 2}, false, 0},    /* may be chance */
+	{{{1000, 500}, {2000, 500}, 0, 2}, true, 12},    /* they may ask for 25 requests */
+	{{{985, 500}, {2000, 500}, 0, 2}, true, 5},
+	{{{970, 500}, {2000, 500}, 0, 2}, true, 0},      /* the idle ones are its share */
+	{{{0, 500}, {2000, 500}, 0, 2}, true, 0},
+	{{{1000, 275}, {2000, 500}, 0, 2}, true, 0},     /* even enough */
+};
+
+static void test_idle(void)
+{
+	for (size_t i = 0; i < sizeof idles / sizeof *idles; i++) {
+		uint64_t idle = balance_idle(&idles[i].view, idles[i].long_time);
+
+		if (idle != idles[i].idle)
+			printf("\nidle %zu: %llu\n", i, (unsigned long long)idle);
+		CU_ASSERT_EQUAL(idle, idles[i].idle);
 	}
 }
 
@@ -70,6 +98,34 @@ static void test_told(void)
 {
 	CU_ASSERT_FALSE(balance_is_told(&(struct balance_view){.total = {100, 9}, .workers = 4}));
 	CU_ASSERT(balance_is_told(&(struct balance_view){.total = {100000, 9}, .workers = 4}));
+}
+
+/* Moves of a connection that moves as soon as it may. */
+static unsigned moves_within(uint64_t seconds)
+{
+	uint64_t now = balance_stay_ns(0);
+	unsigned count = 0;
+	uint8_t moves = 0;
+
+	while (now <= seconds * 1000000000u) {
+		moves = balance_count_move(moves, balance_stay_ns(moves));
+		now += balance_stay_ns(moves);
+		count++;
+	}
+	return count;
+}
+
+static void test_moves_are_bounded(void)
+{
+	CU_ASSERT_EQUAL(balance_stay_ns(0), 500000000u);
+	CU_ASSERT_EQUAL(balance_stay_ns(1), 500000000u);
+	CU_ASSERT_EQUAL(balance_stay_ns(2), 1000000000u);
+	CU_ASSERT_EQUAL(balance_stay_ns(255), balance_stay_ns(13));
+	CU_ASSERT_EQUAL(moves_within(10), 5);
+	CU_ASSERT_EQUAL(moves_within(3600), 13);
+	CU_ASSERT_EQUAL(moves_within(36000), 29);
+	CU_ASSERT_EQUAL(balance_count_move(5, 1000 * balance_stay_ns(5)), 1);
+	CU_ASSERT_EQUAL(balance_count_move(255, balance_stay_ns(255)), 255);
 }
 
 /*
@@ -183,6 +239,7 @@ static void play_round(void)
 		struct balance_view view = view_of(i);
 
 		plan[i] = balance_plan(&view, true);
+		plan[i].idle = balance_idle(&view, true);
 		room[i] = balance_room(&view);
 	}
 	for (unsigned i = 0; i < crowd.workers; i++)
@@ -209,20 +266,29 @@ static void play_rounds(unsigned rounds)
 		play_round();
 }
 
-/* How many rounds it takes; then it must stay so, and come to rest. */
+/* Whether nothing moves any more in the end, for 20 rounds. */
+static bool rests(void)
+{
+	uint64_t moved;
+
+	for (unsigned i = 0; i < 100; i++) {
+		moved = crowd.moved;
+		play_rounds(20);
+		if (crowd.moved == moved)
+			return true;
+	}
+	return false;
+}
+
+/* How many rounds it takes; then it must stay so, and come to rest: idle ones take their time. */
 static unsigned converge(uint64_t largest)
 {
 	unsigned rounds = 0;
-	uint64_t moved;
 
 	for (; !is_even(largest) && rounds < ROUNDS_MAX; rounds++)
 		play_round();
-	play_rounds(20);
+	CU_ASSERT(rests());
 	CU_ASSERT(is_even(largest));
-	moved = crowd.moved;
-	play_rounds(20);
-	CU_ASSERT(is_even(largest));
-	CU_ASSERT_EQUAL(crowd.moved, moved);
 	return rounds;
 }
 
@@ -318,8 +384,10 @@ static void test_even_ones_rest(void)
 
 CU_TestInfo balance_tests[] = {
 	{"plans", test_plans},
+	{"idle ones", test_idle},
 	{"rooms", test_rooms},
 	{"enough requests to tell by", test_told},
+	{"moves of a connection are bounded", test_moves_are_bounded},
 	{"all on one", test_all_on_one},
 	{"uneven", test_uneven},
 	{"unequal rates", test_unequal_rates},
