@@ -69,14 +69,15 @@ static void set_timer(struct row *row, uint64_t ms)
 	ev_timer_start(row->rows->loop, &row->timer);
 }
 
-/* A proving child is no worker, and not shown as one. */
+/* A proving child is no worker, and not shown as one: nobody looks through the slots up to its
+ * own. */
 static void publish(struct row *row)
 {
 	struct scoreboard_slot *slot = slot_of(row);
 
-	scoreboard_extend(row->rows->scoreboard, row->slot);
 	if (row->number == ROW_PROVER)
 		return;
+	scoreboard_extend(row->rows->scoreboard, row->slot);
 	atomic_store(&slot->number, row->number);
 	atomic_store(&slot->state, row->state);
 	atomic_store(&slot->generation, row->generation ? row->generation->number : 0);
