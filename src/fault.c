@@ -39,7 +39,7 @@
  * atomic_*                        free of locks for these types; in shared memory
  * sigsetjmp, siglongjmp           leave a step that faulted or hangs; what it was at (own statics,
  *                                 one connection) is not used again
- * backtrace                       allocates and takes a lock once: called at the start for that
+ * backtrace                       allocates and takes a lock once: the master has called it
  * dladdr                          takes the loader's lock, which the thread may hold twice; if
  *                                 another one has it, time ends the step; last of all
  *
@@ -431,9 +431,16 @@ static bool open_timer(void)
 	return timer_create(CLOCK_MONOTONIC, &event, &fault.timer) == 0;
 }
 
-int fault_install(struct engine *engine)
+/* Later backtrace() must not allocate. */
+void fault_prepare(void)
 {
 	void *frames[4];
+
+	backtrace(frames, 4);
+}
+
+int fault_install(struct engine *engine)
+{
 	stack_t stack = {.ss_size = STACK_SIZE};
 
 	fault.engine = engine;
@@ -445,7 +452,6 @@ int fault_install(struct engine *engine)
 	if (stack.ss_sp == MAP_FAILED || sigaltstack(&stack, NULL) < 0)
 		return -1;
 	threads_guard();
-	backtrace(frames, 4); /* loads what it needs now: later it must not allocate */
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (install(signals[i], on_fault) < 0)
 			return -1;

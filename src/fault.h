@@ -18,6 +18,9 @@ struct engine;
  * thread. */
 #define FAULT_SIGNAL SIGRTMAX
 
+/* Main, once, before any fork: loads what a backtrace needs, for all workers. */
+void fault_prepare(void);
+
 /* Installs the handlers for the calling process, whose main thread this is.  -1 with errno. */
 int fault_install(struct engine *engine);
 

@@ -13,6 +13,7 @@
 
 #include "command.h"
 #include "config.h"
+#include "fault.h"
 #include "master.h"
 #include "notify.h"
 #include "privs.h"
@@ -135,6 +136,8 @@ static int serve(const struct arguments *arguments, const char *path)
 					 .left = arguments->left,
 					 .test = arguments->mode == MODE_TEST};
 
+	if (!options.test)
+		fault_prepare();
 	return master_main(&options, &roles);
 }
 
@@ -202,9 +205,9 @@ int main(int argc, char **argv)
 		return command_main(argc - 1, argv + 1, default_config());
 	privs_hide(); /* first: after an upgrade there are workers from the start on */
 	spawn_block_signals(NULL);
+	spawn_init(argc, argv);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	spawn_init(argc, argv);
 	notify_take();
 	arguments.overrides = calloc((size_t)argc + 1, sizeof *arguments.overrides);
 	if (open_standard_fds() < 0 || !arguments.overrides || upgrade_init(argc, argv) < 0) {

@@ -20,38 +20,12 @@ static struct {
 	size_t size;
 } title_room;
 
-void spawn_init(int argc, char **argv)
-{
-	char *end = argv[0];
-
-	/* The kernel puts the arguments one after the other. */
-	for (int i = 0; i < argc && argv[i] == end; i++)
-		end += strlen(argv[i]) + 1;
-	title_room.start = argv[0];
-	title_room.size = (size_t)(end - argv[0]);
-}
-
 static void set_title(const char *title)
 {
 	if (title_room.size == 0)
 		return;
 	memset(title_room.start, 0, title_room.size);
 	snprintf(title_room.start, title_room.size, "whitecap: %s", title);
-}
-
-/*
- * Meant for the master, also when sent to the whole process group; or an error of some call. Caught
- * rather than ignored: what is ignored stays so in the commands that a handler starts.
- */
-static bool is_disregarded(int signal_number)
-{
-	static const int disregarded[] = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2,
-					  SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ};
-
-	for (size_t i = 0; i < sizeof disregarded / sizeof *disregarded; i++)
-		if (disregarded[i] == signal_number)
-			return true;
-	return false;
 }
 
 /* Those stay as they are: blocked, a sanitizer or a fault handler would never see them. */
@@ -75,22 +49,44 @@ void spawn_block_signals(sigset_t *before)
 	sigprocmask(SIG_SETMASK, &set, before);
 }
 
+/* Fails for those that can't be changed, and does no harm. */
+static void reset_signals(void)
+{
+	for (int i = 1; i <= SIGRTMAX; i++)
+		if (!is_fault(i))
+			signal(i, SIG_DFL);
+}
+
+void spawn_init(int argc, char **argv)
+{
+	char *end = argv[0];
+
+	/* The kernel puts the arguments one after the other. */
+	for (int i = 0; i < argc && argv[i] == end; i++)
+		end += strlen(argv[i]) + 1;
+	reset_signals();
+	title_room.start = argv[0];
+	title_room.size = (size_t)(end - argv[0]);
+}
+
 static void disregard(int signal_number)
 {
 	(void)signal_number;
 }
 
-static void reset_signals(void)
+/*
+ * What is meant for the master, also when sent to the whole process group; or an error of some
+ * call.  Caught rather than ignored: what is ignored stays so in the commands that a handler starts.
+ * All others are at their defaults, since the master has stopped its watchers.
+ */
+static void disregard_signals(void)
 {
-	struct sigaction action = {.sa_flags = SA_RESTART};
+	static const int disregarded[] = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2,
+					  SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ};
+	struct sigaction action = {.sa_handler = disregard, .sa_flags = SA_RESTART};
 
-	/* Fails for those that can't be changed, and does no harm. */
-	for (int i = 1; i <= SIGRTMAX; i++) {
-		if (is_fault(i))
-			continue;
-		action.sa_handler = is_disregarded(i) ? disregard : SIG_DFL;
-		sigaction(i, &action, NULL);
-	}
+	for (size_t i = 0; i < sizeof disregarded / sizeof *disregarded; i++)
+		sigaction(disregarded[i], &action, NULL);
 }
 
 static int by_number(const void *a, const void *b)
@@ -139,7 +135,7 @@ static void close_others(int *keep, size_t count)
 static _Noreturn void become(const struct spawn *spawn, int *keep)
 {
 	spawn->forget(spawn->data);
-	reset_signals();
+	disregard_signals();
 	close_others(keep, spawn->keep_count);
 	free(keep);
 	set_title(spawn->title);

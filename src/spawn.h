@@ -29,7 +29,8 @@ pid_t spawn_child(const struct spawn *spawn);
 /* Blocks every signal but those of a fault; the mask before goes to *before (NULL: nowhere). */
 void spawn_block_signals(sigset_t *before);
 
-/* Main, once: where the program's arguments are, which a title overwrites. */
+/* Main, once: where the program's arguments are, which a title overwrites; and no signal is ignored
+ * that whoever started the program ignored. */
 void spawn_init(int argc, char **argv);
 
 #endif
