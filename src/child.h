@@ -27,6 +27,8 @@ struct worker_args {
 	bool trial;                          /* until it is told to go on a second time, others of an
 						older generation serve beside it */
 	bool sole;                           /* all that use the exchange are of this very program */
+	bool wait;                           /* until it is told that its handlers are proven */
+	bool go;                             /* accepts as soon as it is ready, without being told */
 	int ipc;                             /* its end of the pair with the master */
 	int access_log;                      /* fd, -1 without one */
 	int admin_listener;                  /* fd, -1 without one; its address is config->admin_listen */

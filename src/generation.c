@@ -225,10 +225,10 @@ int generation_admin_fd(const struct generation *generation)
 
 void generation_note_failure(struct generation *generation, const char *reason)
 {
-	char *copy = strdup(reason);
+	char *copy;
 
 	generation->failed_starts++;
-	if (!copy)
+	if (generation->refused || !(copy = strdup(reason)))
 		return;
 	free(generation->reason);
 	generation->reason = copy;

@@ -20,6 +20,7 @@ enum ipc_type {
 	IPC_PING,      /* master: say that your loop turns */
 	IPC_PONG,      /* child: it does */
 	IPC_FAREWELL,  /* master: let each connection end with its next answer */
+	IPC_PROVEN,    /* master: the handlers are, load them */
 };
 
 enum { IPC_TEXT_MAX = 8192, IPC_FDS_MAX = 4 };

@@ -49,6 +49,8 @@ static int run_role(const struct launch *launch)
 		.stored = row->rows->stored,
 		.trial = generation->trial,
 		.sole = row->rows->sole,
+		.wait = row_waits(row),
+		.go = row_goes(row),
 		.ipc = launch->ipc,
 		.access_log = generation->access_log,
 		.admin_listener =

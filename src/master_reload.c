@@ -212,23 +212,34 @@ static void commit(struct master *master)
 	master_apply_stats(master, new->config);
 }
 
+/* While nobody serves, the workers start meanwhile, as far as they can without the handlers. */
 static void prove(struct master *master)
 {
-	if (rows_start(&master->rows, master->next, ROW_PROVER) == 0)
-		master->stage = STAGE_PROVING;
+	if (rows_start(&master->rows, master->next, ROW_PROVER) < 0)
+		return;
+	master->stage = STAGE_PROVING;
+	if (!master->active && !master->options.test)
+		master_fill(master, master->next);
+}
+
+static void drain_prover(struct row *row)
+{
+	if (row->number == ROW_PROVER)
+		row_drain(row);
 }
 
 static void on_proving(struct master *master)
 {
 	struct generation *next = master->next;
 
-	if (next->failed_starts > 0) {
+	if (next->refused) {
 		fail(master, next->reason, MASTER_CONFIG);
 		return;
 	}
 	if (!next->proven)
 		return;
-	master_each_row(master, next, row_drain);
+	master_each_row(master, next, drain_prover);
+	master_each_row(master, next, row_proven);
 	master->stage = STAGE_PROVEN;
 	if (master->options.test) {
 		master->exit_code = MASTER_OK;
@@ -247,13 +258,15 @@ static void start_workers(struct master *master)
 		     MASTER_CONFIG);
 		return;
 	}
-	if (rows_free(&master->rows) < next->workers)
+	if (master->active && rows_free(&master->rows) < next->workers)
 		return;
 	next->trial = master_canary_is_wanted(master);
 	if (next->trial)
 		watchdog_set(&master->watchdog, master->active->config, next->config);
-	for (unsigned i = 0; i < (next->trial ? 1 : next->workers); i++)
-		rows_start(&master->rows, next, i);
+	if (next->trial)
+		rows_start(&master->rows, next, 0);
+	else
+		master_fill(master, next);
 	if (!master->active)
 		master_start_admin(master, next);
 	master->stage = next->trial ? STAGE_CANARY : STAGE_STARTING;

@@ -148,7 +148,7 @@ static void spawn(struct row *row)
 	clear_slot(row);
 	atomic_store(&slot_of(row)->used, 1);
 	row->was_ready = row->asked = false;
-	row->fault[0] = '\0';
+	row->told = row_goes(row);
 	row->started_ns = now_ns();
 	row->pid = launch_child(row, pair[1]);
 	close(pair[1]);
@@ -161,7 +161,8 @@ static void spawn(struct row *row)
 	row->ipc = pair[0];
 	ev_io_set(&row->on_message, row->ipc, EV_READ);
 	ev_io_start(row->rows->loop, &row->on_message);
-	set_timer(row, row->generation->config->start_ms);
+	if (!row_waits(row))
+		set_timer(row, row->generation->config->start_ms);
 	publish(row);
 }
 
@@ -173,8 +174,7 @@ static void serve(struct row *row)
 		row->generation->failed_starts = 0;
 	if (row->number == ROW_PROVER)
 		row->generation->proven = true;
-	/* The admin process answers from the start on, to tell that the others do not. */
-	if (row->generation->serving || row->generation->trial || row->number == ROW_ADMIN)
+	if (!row->told && (row->generation->serving || row->generation->trial))
 		row_go(row);
 }
 
@@ -237,6 +237,8 @@ static bool has_failed(const struct row *row, enum slot_event event, enum slot_s
 static void note_failure(struct row *row, enum slot_event event, const char *reason)
 {
 	generation_note_failure(row->generation, reason);
+	if (row->number == ROW_PROVER)
+		row->generation->refused = true;
 	if (row->generation->serving && event != SLOT_EXIT)
 		log_error("%s", reason);
 }
@@ -312,9 +314,10 @@ static void on_text(struct row *row, const struct ipc_message *message)
 	else
 		snprintf(reason, sizeof reason, "%s (%d): %.*s", row_name(row), (int)row->pid,
 			 IPC_TEXT_MAX - 64, message->text);
-	if (message->type == IPC_FAULT)
-		snprintf(row->fault, sizeof row->fault, "%.*s", SCOREBOARD_EXIT_MAX - 64,
-			 message->text);
+	if (message->type == IPC_FAULT) {
+		free(row->fault);
+		row->fault = strndup(message->text, SCOREBOARD_EXIT_MAX - 64);
+	}
 	if (events[message->type].event == SLOT_FAULT && row_serves(row))
 		log_error("%s", reason);
 	if (message->type == IPC_RECYCLE)
@@ -398,7 +401,7 @@ static void note_last_exit(struct row *row, int status, const char *how)
 	if (asked && !is_crash(status))
 		return;
 	snprintf(history->last_exit, sizeof history->last_exit, "%.60s%s%.*s", how,
-		 row->fault[0] ? ": " : "", SCOREBOARD_EXIT_MAX - 64, row->fault);
+		 row->fault ? ": " : "", SCOREBOARD_EXIT_MAX - 64, row->fault ? row->fault : "");
 	publish_history(row->rows, row->number);
 }
 
@@ -407,9 +410,9 @@ static bool has_crashed(const struct row *row, int status)
 {
 	static const char hang[] = "hang";
 
-	if (strncmp(row->fault, hang, sizeof hang - 1) == 0)
+	if (row->fault && strncmp(row->fault, hang, sizeof hang - 1) == 0)
 		return false;
-	return is_crash(status) || row->fault[0];
+	return is_crash(status) || row->fault;
 }
 
 /* Its connections went with it: they are counted, and their share of the limit is free again. */
@@ -423,6 +426,8 @@ static void account(struct row *row, int status, const char *how)
 		scoreboard_add(&own->counter[COUNTER_crash], 1);
 	clear_slot(row);
 	note_last_exit(row, status, how);
+	free(row->fault);
+	row->fault = NULL;
 }
 
 /* A process that was asked to leave, and one that has been proven and is done, end as they should.
@@ -430,10 +435,11 @@ static void account(struct row *row, int status, const char *how)
 static void log_end(const struct row *row, int status, const char *how)
 {
 	bool asked = row->state == SLOT_DRAINING || row->state == SLOT_KILLING;
+	bool is_worker = row->number != ROW_PROVER && !row_waits(row);
 	enum log_level level = LOG_ERROR;
 
 	if (asked || status == 0)
-		level = row->number == ROW_PROVER ? LOG_DEBUG : LOG_INFO;
+		level = is_worker ? LOG_INFO : LOG_DEBUG;
 	log_line(level, "%s (%d) ended: %s, generation %u, after %.3f s", row_name(row),
 		 (int)row->pid, how, row->generation->number, (double)alive_ms(row) / 1000);
 }
@@ -632,6 +638,26 @@ void row_go(struct row *row)
 	log_error("%s (%d) cannot be told to serve: %s", row_name(row), (int)row->pid,
 		  strerror(errno));
 	kill(row->pid, SIGKILL);
+}
+
+bool row_waits(const struct row *row)
+{
+	return row->number < ROW_ADMIN && !row->generation->proven;
+}
+
+void row_proven(struct row *row)
+{
+	if (row->number >= ROW_ADMIN || row->state != SLOT_STARTING)
+		return;
+	set_timer(row, row->generation->config->start_ms);
+	if (ipc_send(row->ipc, IPC_PROVEN, NULL, NULL, 0) < 0 && errno != EPIPE)
+		kill(row->pid, SIGKILL);
+}
+
+/* The admin process answers from the start on, to tell that the others do not. */
+bool row_goes(const struct row *row)
+{
+	return row->generation->serving || row->number == ROW_ADMIN;
 }
 
 void row_hurry(struct row *row)

@@ -34,11 +34,12 @@ struct row {
 	unsigned number; /* of the worker, or ROW_PROVER */
 	struct generation *generation;
 	bool asked;     /* IPC_PING, and has not answered yet */
+	bool told;      /* to serve, when it was started */
 	bool was_ready; /* its process, or the last one if there is none */
 	pid_t pid;      /* 0: no process */
 	int ipc;
-	uint64_t started_ns;             /* CLOCK_MONOTONIC */
-	char fault[SCOREBOARD_EXIT_MAX]; /* what it said when it crashed */
+	uint64_t started_ns; /* CLOCK_MONOTONIC */
+	char *fault;         /* what it said when it crashed; NULL: nothing */
 	struct ev_io on_message;
 	struct ev_timer timer;
 };
@@ -99,6 +100,13 @@ void row_hurry(struct row *row); /* no other worker is ready: shorten its pause 
 
 /* It serves on, but each of its connections ends with its next answer. */
 void row_farewell(struct row *row);
+
+/* Of a worker that is started while its handlers are being proven: loads none before that is done. */
+bool row_waits(const struct row *row);
+void row_proven(struct row *row);
+
+/* Of one that serves without being told to. */
+bool row_goes(const struct row *row);
 
 /* Hands over log files that were opened anew. */
 void row_reopen(struct row *row);

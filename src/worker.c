@@ -56,6 +56,7 @@ struct worker {
 	ev_timer deadline; /* of the drain */
 	ev_io exchange;
 	ev_timer look_again;                /* for room in the exchange, or for descriptors */
+	bool proven;                        /* its handlers may be loaded */
 	struct timeout_list *handler_lists; /* one per length of a route's timeout */
 	size_t handler_list_count;
 };
@@ -307,6 +308,8 @@ static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 			reopen(worker, &message);
 		else if (message.type == IPC_FAREWELL)
 			worker->engine.farewell = true;
+		else if (message.type == IPC_PROVEN)
+			worker->proven = true;
 		else if (message.type == IPC_PING)
 			ipc_send(io->fd, IPC_PONG, NULL, NULL, 0);
 	}
@@ -568,28 +571,56 @@ static void worker_fini(struct worker *worker)
 	ev_loop_destroy(engine->loop);
 }
 
+/* For the proof, or for the end: false. */
+static bool wait_until_proven(struct worker *worker)
+{
+	struct engine *engine = &worker->engine;
+
+	worker->proven = !engine->args->wait;
+	while (!worker->proven && engine->mode == ENGINE_SERVING)
+		ev_run(engine->loop, EVRUN_ONCE);
+	return worker->proven;
+}
+
+static int serve(struct worker *worker)
+{
+	static struct err err;
+	const struct worker_args *args = worker->engine.args;
+
+	err_init(&err);
+	/* While a handler's init has the thread, the end of the ipc pair is not seen. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (open_routes(worker, &err) < 0 || shut(args, &err) < 0)
+		return report_failure(args, &err);
+	prctl(PR_SET_PDEATHSIG, 0);
+	ipc_send(args->ipc, IPC_READY, "", NULL, 0);
+	if (args->go) {
+		ev_now_update(worker->engine.loop);
+		worker->engine.now_ns = engine_clock();
+		begin(worker);
+	}
+	ev_run(worker->engine.loop, 0);
+	return EXIT_SUCCESS;
+}
+
 int worker_main(const struct worker_args *args)
 {
 	static struct worker worker;
-	static struct err err;
 
-	err_init(&err);
 	if (engine_init(&worker.engine, args) < 0) {
+		struct err err;
+
+		err_init(&err);
 		err_add(&err, "out of memory");
 		return report_failure(args, &err);
 	}
 	ev_set_userdata(worker.engine.loop, &worker);
 	ev_set_invoke_pending_cb(worker.engine.loop, on_turn);
 	watch_all(&worker);
-	/* While a handler's init has the thread, the end of the ipc pair is not seen. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (fault_install(&worker.engine) < 0)
 		log_warn("no fault handler: %s", strerror(errno));
-	if (open_routes(&worker, &err) < 0 || shut(args, &err) < 0)
-		return report_failure(args, &err);
-	prctl(PR_SET_PDEATHSIG, 0);
-	ipc_send(args->ipc, IPC_READY, "", NULL, 0);
-	ev_run(worker.engine.loop, 0);
+	if (wait_until_proven(&worker) && serve(&worker) != EXIT_SUCCESS)
+		return EXIT_FAILURE;
 	fault_allow_exit();
 	worker_fini(&worker);
 	return EXIT_SUCCESS;
