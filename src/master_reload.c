@@ -196,6 +196,7 @@ static void commit(struct master *master)
 	apply_log(master, old, new);
 	apply_listeners(old, new);
 	master_each_row(master, new, row_go);
+	master_each_admin(master, new, row_hurry);
 	watchdog_set(&master->watchdog, new->config, NULL);
 	if (old)
 		retire(master, old);

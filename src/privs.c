@@ -291,11 +291,12 @@ static uint32_t kept_set(void)
 /* Without this, the next program would have them all again. */
 static int reduce_bounding_set(void)
 {
-	for (unsigned i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
+	int is_there;
+
+	for (unsigned i = 0; (is_there = prctl(PR_CAPBSET_READ, i, 0, 0, 0)) >= 0; i++) {
 		bool is_kept = i < 32 && (kept_set() & CAP_TO_MASK(i)) != 0;
 
-		if (!is_kept && prctl(PR_CAPBSET_READ, i, 0, 0, 0) == 1 &&
-		    prctl(PR_CAPBSET_DROP, i, 0, 0, 0) != 0)
+		if (is_there && !is_kept && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) != 0)
 			return -1;
 	}
 	return 0;

@@ -20,6 +20,7 @@
 enum {
 	HANDOVER_MS = 4000, /* what a dying worker may take to hand over, and to answer who made it die */
 	KILL_AGAIN_MS = 1000,
+	ADMIN_AFTER_MS = 100, /* at the start, unless the workers serve before */
 	MESSAGES_PER_TURN = 16,
 	CULPRIT_MAX = 256, /* octets of a handler's name in a message */
 };
@@ -178,6 +179,15 @@ static void serve(struct row *row)
 		row_go(row);
 }
 
+/* The admin process is to tell that the workers do not serve, not to be why. */
+static uint64_t wait_ms(const struct row *row, uint64_t limit_ms)
+{
+	uint64_t ms = restart_wait(restart_of(row), now_ns() / 1000000, limit_ms);
+	bool is_early = row->number == ROW_ADMIN && !row->generation->serving;
+
+	return is_early && ms < ADMIN_AFTER_MS ? ADMIN_AFTER_MS : ms;
+}
+
 /* A process of the program before this one has no successor. */
 static void wait_for_restart(struct row *row)
 {
@@ -185,7 +195,7 @@ static void wait_for_restart(struct row *row)
 		feed(row, SLOT_DRAIN, NULL);
 		return;
 	}
-	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, RESTART_MAX_MS));
+	set_timer(row, wait_ms(row, RESTART_MAX_MS));
 }
 
 static void replace(struct row *row)
@@ -662,9 +672,8 @@ bool row_goes(const struct row *row)
 
 void row_hurry(struct row *row)
 {
-	uint64_t limit_ms = row->was_ready ? RESTART_SERVED_MS : RESTART_FIRST_MS;
-
-	set_timer(row, restart_wait(restart_of(row), now_ns() / 1000000, limit_ms));
+	if (row->state == SLOT_BACKOFF)
+		set_timer(row, wait_ms(row, row->was_ready ? RESTART_SERVED_MS : RESTART_FIRST_MS));
 }
 
 void row_farewell(struct row *row)

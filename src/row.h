@@ -96,7 +96,7 @@ void row_drain(struct row *row); /* it may finish its work */
 void row_stop(struct row *row);  /* it may finish its work, but nobody goes on after it */
 void row_kill(struct row *row);  /* it may not */
 void row_go(struct row *row);    /* its generation serves */
-void row_hurry(struct row *row); /* no other worker is ready: shorten its pause */
+void row_hurry(struct row *row); /* it is waited for: shorten its pause, if it is in one */
 
 /* It serves on, but each of its connections ends with its next answer. */
 void row_farewell(struct row *row);
