@@ -101,7 +101,7 @@ void row_hurry(struct row *row); /* it is waited for: shorten its pause, if it i
 /* It serves on, but each of its connections ends with its next answer. */
 void row_farewell(struct row *row);
 
-/* Of a worker that is started while its handlers are being proven: loads none before that is done. */
+/* Whether it is a worker whose handlers are being proven: it loads none until it is told. */
 bool row_waits(const struct row *row);
 void row_proven(struct row *row);
 

@@ -49,11 +49,14 @@ void spawn_block_signals(sigset_t *before)
 	sigprocmask(SIG_SETMASK, &set, before);
 }
 
-/* Fails for those that can't be changed, and does no harm. */
+/* To set SIGCHLD to what it is would lose one that is pending. */
 static void reset_signals(void)
 {
+	struct sigaction action;
+
 	for (int i = 1; i <= SIGRTMAX; i++)
-		if (!is_fault(i))
+		if (!is_fault(i) && sigaction(i, NULL, &action) == 0 &&
+		    action.sa_handler == SIG_IGN)
 			signal(i, SIG_DFL);
 }
 
@@ -76,8 +79,8 @@ static void disregard(int signal_number)
 
 /*
  * What is meant for the master, also when sent to the whole process group; or an error of some
- * call.  Caught rather than ignored: what is ignored stays so in the commands that a handler starts.
- * All others are at their defaults, since the master has stopped its watchers.
+ * call.  Caught rather than ignored: what is ignored stays so in the commands that a handler
+ * starts.  All others are at their defaults, since the master has stopped its watchers.
  */
 static void disregard_signals(void)
 {
