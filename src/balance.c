@@ -54,7 +54,7 @@ static uint64_t surplus_requests(const struct balance_view *view, uint64_t chanc
 struct balance_plan balance_plan(const struct balance_view *view, bool seen_before)
 {
 	if (view->workers < 2)
-		return (struct balance_plan){0, 0, 1, 1};
+		return (struct balance_plan){.requests_at_once = 1, .idle_at_once = 1};
 	return (struct balance_plan){
 		.requests = surplus_requests(view, seen_before ? CHANCE_AGAIN : CHANCE) * 3 / 4,
 		.requests_at_once = portion(mean_requests(view)),
@@ -62,10 +62,7 @@ struct balance_plan balance_plan(const struct balance_view *view, bool seen_befo
 	};
 }
 
-/*
- * Many connections that ask for little even out few that ask for much: so many may leave that what
- * is left would still be the share, if they asked for as much as the others do.
- */
+/* Requests beyond its share. */
 static uint64_t not_needed(const struct balance_view *view, bool long_time)
 {
 	uint64_t usual = mean_requests(view), own = view->own.requests;
@@ -73,23 +70,24 @@ static uint64_t not_needed(const struct balance_view *view, bool long_time)
 
 	if (usual == 0)
 		return UINT64_MAX;
-	if (own == 0 || (!long_time && surplus * surplus <= CHANCE * usual))
+	if (!long_time && surplus * surplus <= CHANCE * usual)
 		return 0;
-	return above(own, usual - usual / (2 * TOLERANCE)) * view->own.connections / own;
+	return above(own, usual - usual / (2 * TOLERANCE));
 }
 
-uint64_t balance_idle(const struct balance_view *view, bool long_time)
+/* Many connections that ask for little even out few that ask for much. */
+struct balance_load balance_idle(const struct balance_view *view, bool long_time)
 {
-	uint64_t mean, surplus, most;
+	uint64_t mean, surplus, requests;
 
 	if (view->workers < 2)
-		return 0;
+		return (struct balance_load){0, 0};
 	mean = mean_connections(view);
 	surplus = above(view->own.connections, mean);
-	most = not_needed(view, long_time);
-	if (surplus <= mean / TOLERANCE_IDLE || surplus < 2)
-		return 0;
-	return surplus * 3 / 4 < most ? surplus * 3 / 4 : most;
+	requests = not_needed(view, long_time);
+	if (surplus <= mean / TOLERANCE_IDLE || surplus < 2 || requests == 0)
+		return (struct balance_load){0, 0};
+	return (struct balance_load){requests, surplus * 3 / 4};
 }
 
 bool balance_is_told(const struct balance_view *view)

@@ -26,6 +26,7 @@ struct balance_view {
  */
 struct balance_plan {
 	uint64_t requests, idle;
+	uint64_t idle_millihertz; /* requests that the idle ones may be expected to bring, in all */
 	uint64_t requests_at_once, idle_at_once;
 };
 
@@ -38,11 +39,11 @@ struct balance_plan {
 struct balance_plan balance_plan(const struct balance_view *view, bool seen_before);
 
 /*
- * How many idle connections to give for their number.  They will bring requests along, and must not
- * come back for these: no more than half a twentieth below the mean may be left behind.  What may
- * be chance counts only in a view of a long time.
+ * Idle connections to give for their number, and the requests that they may bring along in the time
+ * of the view: they must not come back for these, so no more than half a twentieth below the mean
+ * is left behind.  What may be chance counts only in a view of a long time.
  */
-uint64_t balance_idle(const struct balance_view *view, bool long_time);
+struct balance_load balance_idle(const struct balance_view *view, bool long_time);
 
 /* Whether requests enough were counted for the smallest surplus that matters not to be chance. */
 bool balance_is_told(const struct balance_view *view);

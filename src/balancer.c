@@ -121,17 +121,21 @@ static void give(struct balancer *balancer, const struct balance_plan *plan)
 	begin_window(balancer, plan->requests > 0);
 }
 
-static uint64_t idle_to_give(struct balancer *balancer)
+static void plan_idle(struct balancer *balancer, struct balance_plan *plan)
 {
 	struct balance_view view = look(balancer, &balancer->longer);
-	uint64_t age = age_of(balancer, &balancer->longer), idle;
+	uint64_t age = age_of(balancer, &balancer->longer);
+	struct balance_load idle;
 
 	if (view.total.requests > 0 && age < IDLE_NS)
-		return 0;
+		return;
 	idle = balance_idle(&view, age >= LONG_NS || balance_is_told(&view));
-	if (idle == 0 && age >= LONG_NS)
+	if (idle.connections == 0 && age >= LONG_NS)
 		begin(balancer, &balancer->longer);
-	return idle;
+	plan->idle = idle.connections;
+	plan->idle_millihertz = idle.requests < UINT64_MAX / WINDOW_NS
+					? idle.requests * WINDOW_NS / (age / 1000 + 1)
+					: UINT64_MAX;
 }
 
 static void decide(struct balancer *balancer, const struct balance_view *view)
@@ -146,7 +150,7 @@ static void decide(struct balancer *balancer, const struct balance_view *view)
 	}
 	if (sampled && age < SAMPLE_NS)
 		return;
-	plan.idle = idle_to_give(balancer);
+	plan_idle(balancer, &plan);
 	if (plan.requests + plan.idle > 0)
 		give(balancer, &plan);
 	else if (age >= WINDOW_NS || balance_is_told(view))

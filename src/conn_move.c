@@ -245,27 +245,31 @@ static uint64_t give_used(struct engine *engine, const struct balance_plan *plan
 	return given;
 }
 
-/* Those not used for the longest time, and not lately. */
-static uint64_t give_unused(struct engine *engine, uint64_t count, uint64_t at_once)
+/* Those not used for the longest time, and not lately.  Each may be expected to ask once in as much
+ * time again. */
+static uint64_t give_unused(struct engine *engine, uint64_t count, uint64_t millihertz,
+			    uint64_t at_once)
 {
 	struct timeout *ring = &engine->keepalive.ring, *at, *next;
 	struct portion portion = {at_once, 0};
-	uint64_t given = 0;
+	uint64_t given = 0, expected = 0;
 	unsigned looked_at = 0;
 
 	exchange_clear(&shipment.batch);
 	for (at = ring->next; at != ring && given < count && looked_at < COUNT_MAX;
 	     at = next, looked_at++) {
 		struct conn *conn = conn_of_timeout(at);
+		uint64_t unused = engine->now_ns - conn->timeout.since_ns;
 
 		next = at->next;
-		if (engine->now_ns - conn->timeout.since_ns < UNUSED_NS)
+		if (unused < UNUSED_NS || expected > millihertz)
 			break;
 		if (!may_move_again(engine, conn))
 			continue;
 		if (!give_one(engine, conn, &portion, 1, 0))
 			return given;
 		given++;
+		expected += 1000 * (uint64_t)SECOND_NS / unused;
 	}
 	if (shipment.batch.count > 0)
 		ship(engine);
@@ -278,7 +282,8 @@ uint64_t conn_give_some(struct engine *engine, const struct balance_plan *plan,
 	uint64_t given = give_used(engine, plan, sample);
 
 	if (plan->idle > given)
-		given += give_unused(engine, plan->idle - given, plan->idle_at_once);
+		given += give_unused(engine, plan->idle - given, plan->idle_millihertz,
+				     plan->idle_at_once);
 	return given;
 }
 

@@ -37,7 +37,7 @@ static void test_plans(void)
 	for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
 		struct balance_plan plan = balance_plan(&plans[i].view, plans[i].seen_before);
 
-		plan.idle = balance_idle(&plans[i].view, true);
+		plan.idle = balance_idle(&plans[i].view, true).connections;
 		if (plan.requests != plans[i].requests || plan.idle != plans[i].idle)
 			printf("\nplan %zu: %llu requests, %llu idle\n", i,
 			       (unsigned long long)plan.requests, (unsigned long long)plan.idle);
@@ -49,27 +49,29 @@ static void test_plans(void)
 static const struct {
 	struct balance_view view;
 	bool long_time;
-	uint64_t idle;
+	uint64_t requests, idle;
 } idles[] = {
-	{{{0, 5000}, {0, 5000}, 0, 1}, true, 0},
-	{{{0, 5000}, {0, 5000}, 0, 2}, false, 1875},
-	{{{2000, 500}, {2000, 500}, 0, 2}, false, 187},  /* all are here, beyond chance */
-	{{{1000, 500}, {2000, 500}, 0, 2}, false, 0},    /* may be chance */
-	{{{1000, 500}, {2000, 500}, 0, 2}, true, 12},    /* they may ask for 25 requests */
-	{{{985, 500}, {2000, 500}, 0, 2}, true, 5},
-	{{{970, 500}, {2000, 500}, 0, 2}, true, 0},      /* the idle ones are its share */
-	{{{0, 500}, {2000, 500}, 0, 2}, true, 0},
-	{{{1000, 275}, {2000, 500}, 0, 2}, true, 0},     /* even enough */
+	{{{0, 5000}, {0, 5000}, 0, 1}, true, 0, 0},
+	{{{0, 5000}, {0, 5000}, 0, 2}, false, UINT64_MAX, 1875},
+	{{{2000, 500}, {2000, 500}, 0, 2}, false, 1025, 187}, /* all are here, beyond chance */
+	{{{1000, 500}, {2000, 500}, 0, 2}, false, 0, 0},      /* may be chance */
+	{{{1000, 500}, {2000, 500}, 0, 2}, true, 25, 187},
+	{{{985, 500}, {2000, 500}, 0, 2}, true, 10, 187},
+	{{{970, 500}, {2000, 500}, 0, 2}, true, 0, 0},        /* the idle ones are its share */
+	{{{0, 500}, {2000, 500}, 0, 2}, true, 0, 0},
+	{{{1000, 275}, {2000, 500}, 0, 2}, true, 0, 0},       /* even enough */
 };
 
 static void test_idle(void)
 {
 	for (size_t i = 0; i < sizeof idles / sizeof *idles; i++) {
-		uint64_t idle = balance_idle(&idles[i].view, idles[i].long_time);
+		struct balance_load idle = balance_idle(&idles[i].view, idles[i].long_time);
 
-		if (idle != idles[i].idle)
-			printf("\nidle %zu: %llu\n", i, (unsigned long long)idle);
-		CU_ASSERT_EQUAL(idle, idles[i].idle);
+		if (idle.requests != idles[i].requests || idle.connections != idles[i].idle)
+			printf("\nidle %zu: %llu, %llu\n", i, (unsigned long long)idle.requests,
+			       (unsigned long long)idle.connections);
+		CU_ASSERT_EQUAL(idle.requests, idles[i].requests);
+		CU_ASSERT_EQUAL(idle.connections, idles[i].idle);
 	}
 }
 
@@ -239,7 +241,7 @@ static void play_round(void)
 		struct balance_view view = view_of(i);
 
 		plan[i] = balance_plan(&view, true);
-		plan[i].idle = balance_idle(&view, true);
+		plan[i].idle = balance_idle(&view, true).connections;
 		room[i] = balance_room(&view);
 	}
 	for (unsigned i = 0; i < crowd.workers; i++)
