@@ -114,9 +114,10 @@ def test_after_a_worker_was_killed():
 
 
 def test_unequal_rates():
-    """Some clients ask all the time, most now and then."""
+    """Some clients ask all the time, most now and then, whatever the workers have of the processors."""
     with MoveServer({"workers": 1}) as s:
-        with Crowd(s.address, busy=12, paced=60, idle=100) as crowd:
+        with Crowd(s.address, idle=100) as crowd, Load(s.address, [100] * 12 + [5] * 60) as load:
+            proc.wait_until(lambda: load.answers > 300, "load")
             s.kill(signal.SIGTTIN)
             proc.wait_until(lambda: len(s.worker_requests()) == 2, "two workers", 20)
             becomes_even(s, crowd, 172)
