@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,10 +65,19 @@ json_t *command_read_stats(const struct config *config, struct err *err)
 	return json;
 }
 
+/* What a server that was killed has left in its file looks as if it were there. */
+static bool is_running(const json_t *stats)
+{
+	pid_t pid = (pid_t)json_integer_value(json_object_get(stats, "pid"));
+
+	return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
 int command_stats(const struct command_options *options)
 {
 	json_t *json;
 	struct err err;
+	bool running;
 
 	err_init(&err);
 	json = command_read_stats(options->config, &err);
@@ -78,10 +89,14 @@ int command_stats(const struct command_options *options)
 		json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	else
 		stats_table_print(stdout, json, 0);
-	json_decref(json);
 	putchar('\n');
-	if (fflush(stdout) == 0)
+	running = is_running(json);
+	json_decref(json);
+	if (fflush(stdout) != 0)
+		fprintf(stderr, "whitecap: standard output: %s\n", strerror(errno));
+	else if (!running)
+		fprintf(stderr, "whitecap: the server does not run; this is what it has left\n");
+	else
 		return MASTER_OK;
-	fprintf(stderr, "whitecap: standard output: %s\n", strerror(errno));
 	return MASTER_FAILED;
 }

@@ -178,6 +178,20 @@ def test_signals_go_to_masters_only():
             stranger.wait()
 
 
+def test_stats_of_a_server_that_does_not_run_are_told_from_live_ones():
+    with Server(dict(pidfile(), stats={"file": "stats.json"}), fds=False) as s:
+        def command():
+            return subprocess.run([build.binary(), "stats", "-c", s.path], text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, cwd=s.folder, timeout=60)
+        s.kill(signal.SIGUSR1)
+        proc.wait_until(lambda: os.path.exists(os.path.join(s.folder, "stats.json")), "statistics")
+        done = command()
+        assert done.returncode == 0 and not done.stderr, done
+        s.stop()
+        done = command()
+        assert done.returncode == 1 and "does not run" in done.stderr and json.loads(done.stdout)["pid"] == s.pid, done
+
+
 def test_stats_is_a_table_on_a_terminal_and_json_elsewhere():
     with Admin({"workers": 1}) as s:
         s.get()
