@@ -11,6 +11,7 @@
 
 #include "config_table.h"
 #include "config_value.h"
+#include "memory.h"
 #include "number.h"
 
 enum { FILE_MAX = 16 * 1024 * 1024 };
@@ -58,7 +59,7 @@ static const char *explain(const char *text, size_t len, const json_error_t *err
 static json_t *parse(const char *path, const char *text, size_t len, struct err *err)
 {
 	json_error_t error;
-	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	json_t *root = memory_parse_json(text, len, JSON_REJECT_DUPLICATES, &error);
 
 	if (root && json_is_object(root))
 		return root;

@@ -31,7 +31,8 @@ static const struct type types[CONFIG_TYPES];
 
 json_t *config_value_of_text(const char *text)
 {
-	json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+	json_t *value = memory_parse_json(text, strlen(text),
+					  JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
 
 	return value ? value : json_string(text);
 }

@@ -7,11 +7,18 @@
  * for, and a value that can't be copied looks like one that is refused.  Floor 0; one thread at a
  * time.
  */
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 /* Has jansson allocate by malloc() and free(), and forgets what was lacking before. */
 void memory_watch_json(void);
+
+/*
+ * As json_loadb(), and NULL when memory was lacking on the way: a text that jansson can't keep whole it
+ * reads past the end of.
+ */
+json_t *memory_parse_json(const char *text, size_t len, size_t flags, json_error_t *error);
 
 /* As strdup() and calloc(), but noted when they fail. */
 char *memory_copy(const char *text);

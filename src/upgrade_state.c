@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
+
 static const char *const counter_names[COUNTER_COUNT] = {
 #define COUNTER(field, path, doc) [COUNTER_##field] = #field,
 #include "counters.def"
@@ -401,7 +403,7 @@ struct upgrade_state *upgrade_state_read(const char *text, size_t len, struct er
 {
 	struct upgrade_state *state = upgrade_state_new();
 	json_error_t error = {.text = "out of memory"};
-	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	json_t *root = memory_parse_json(text, len, JSON_REJECT_DUPLICATES, &error);
 
 	if (!root || !state || read_root(state, root, &error) < 0) {
 		err_add(err, "the state of the server is not understood: %s", error.text);

@@ -119,8 +119,9 @@ def wait_for(condition, what, seconds=20, step=0.01):
 class Server:
     """One started server.  A context manager: leaving it stops the whole process tree."""
 
-    def __init__(self, command, port, cpus=None, log=None, probe=HELLO):
+    def __init__(self, command, port, cpus=None, log=None, probe=HELLO, start_seconds=START_SECONDS):
         self.command, self.port, self.cpus, self.log, self.probe = command, port, cpus, log, probe
+        self.start_seconds = start_seconds
         self.process = None
 
     def __enter__(self):
@@ -149,7 +150,7 @@ class Server:
 
     def wait_until_served(self, pause=0.002):
         """Returns once the probe, a request, is answered: what counts as started."""
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + self.start_seconds
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise Trouble(f"did not start: {' '.join(self.command)}\n{self.last_words()}")
