@@ -75,6 +75,18 @@ def test_no_worker_loads_what_is_not_proven():
     assert len(calls.loads) == 1, "more than the proving child: %s" % calls.loads
 
 
+def test_workers_that_wait_for_a_proof_stop_at_once_and_go_with_the_master():
+    config = {"workers": 2, "routes": [kit_route("/", "ok", init="hang")]}
+    for number, code in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
+        with Server(config, start=False, wait_ready=False, fds=False, exit_code=code) as s:
+            s.start()
+            proc.wait_until(lambda: len(s.workers()) == 3, "the proving child and two workers")
+            waiting = s.workers()
+            s.process.send_signal(number)
+            assert s.process.wait(10) == code
+            proc.wait_until(lambda: not any(map(proc.alive, waiting)), "no process", 10)
+
+
 def test_a_worker_in_the_place_of_another_costs_one_fork_and_few_calls():
     needs_plain()
     with Server(HELLO, errors=["SIGKILL"], fds=False) as s:
