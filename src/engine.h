@@ -83,7 +83,13 @@ struct engine {
 	char date[HTTP_DATE_LEN + 1];
 };
 
+/* The engine without its routes.  -1: no memory. */
+int engine_init(struct engine *engine, const struct worker_args *args);
+void engine_fini(struct engine *engine);
+
+/* CLOCK_MONOTONIC: now; and when the loop woke up, for timeout lists. */
 uint64_t engine_clock(void);
+uint64_t engine_now(void *engine);
 
 /* The Date line's value, as of now. */
 const char *engine_date(struct engine *engine);
