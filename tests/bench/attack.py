@@ -3,7 +3,8 @@
 """Clients as nobody wants them: attack.py MODE PORT COUNT [PACE]
 
 COUNT connections do as MODE says, and connect again when the server ends them, until this is killed; PACE is
-how many of them act in a second, where that matters.  Prints "ready" when all have begun.
+how many of them act in a second, where that matters.  Prints "waits" and waits for a line, prints "begins" and
+the monotonic clock, then "ready" when all have begun.
 """
 import select
 import socket
@@ -12,6 +13,7 @@ import time
 
 HEAD_SIZE, BODY_SIZE = 16384, 1 << 20  # limits.header_size and limits.body_size of the server
 REFUSED_PAUSE = 0.01  # seconds until the second attempt, which is the last
+HUGE = b"GET /huge HTTP/1.1\r\nHost: a\r\n\r\n"
 BIG = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n"
 SMALL = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -103,6 +105,9 @@ class Attack:
                 self.end(number)
 
     def run(self):
+        print("waits", flush=True)
+        sys.stdin.readline()
+        print("begins", time.monotonic(), flush=True)
         for i in range(self.count):
             self.open()
             if i % 50 == 0:
@@ -146,6 +151,11 @@ class Unread(Attack):
     start, reads = BIG * 2000, False
 
 
+class Huge(Attack):
+    """One answer that fits no buffer, not read."""
+    start, reads = HUGE, False
+
+
 class Pipeline(Attack):
     """A hundred thousand requests in one write, again and again."""
     start = SMALL * 100000
@@ -160,7 +170,7 @@ class Chunks(Pipeline):
 
 
 MODES = {each.__name__.lower(): each
-         for each in (Trickle, Heads, Bodies, Announced, Unread, Pipeline, Chunks)}
+         for each in (Trickle, Heads, Bodies, Announced, Unread, Huge, Pipeline, Chunks)}
 
 
 if __name__ == "__main__":

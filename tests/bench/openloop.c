@@ -2,7 +2,7 @@
 /*
  * openloop: asks at a constant rate, whatever the server does, as an exchange does.
  *
- *	openloop [-p PORT] [-c CONNECTIONS] [-r RATE] [-s SECONDS] [-d DEADLINE] [-f FILE]
+ *	openloop [-p PORT] [-c CONNECTIONS] [-r RATE] [-s SECONDS] [-d DEADLINE] [-f FILE] [-l LOG]
  *
  * Request i is due at i / RATE seconds.  It goes out then, on the connection that has been free
  * for the longest time, or as soon as one is free; its latency counts from when it was due, so
@@ -10,7 +10,8 @@
  * is in time when it is 200 and there within DEADLINE ms.  FILE holds the request's octets.
  *
  * After SECONDS nothing more is sent; answers are waited for as long again, and 2 seconds.  The
- * output is one line of JSON.
+ * output is one line of JSON.  LOG gets a line for each answer: when its request was due, by
+ * CLOCK_MONOTONIC, and its latency, both in µs.
  */
 #define _GNU_SOURCE
 
@@ -36,7 +37,7 @@ static struct {
 	unsigned short port;
 	size_t connections;
 	double rate, seconds, deadline_ms;
-	const char *file;
+	const char *file, *log;
 } options = {.port = 8080, .connections = 256, .rate = 1000, .seconds = 5, .deadline_ms = 100};
 
 struct conn {
@@ -59,6 +60,7 @@ static int epoll;
 static struct conn *conns, *first_free, *last_free;
 static uint64_t start_ns, total, sent, answered, in_time, waited, closed, failed, statuses[STATUS_MAX];
 static struct samples all, good;
+static FILE *answers;
 
 static uint64_t clock_ns(void)
 {
@@ -174,6 +176,9 @@ static void take_answer(struct conn *conn)
 	answered++;
 	statuses[status > 0 && status < STATUS_MAX ? status : 0]++;
 	add(&all, ns);
+	if (answers)
+		fprintf(answers, "%llu %llu\n", (unsigned long long)conn->due_ns / 1000,
+			(unsigned long long)ns / 1000);
 	if (status == 200) {
 		add(&good, ns);
 		in_time += (double)ns <= options.deadline_ms * 1e6;
@@ -283,7 +288,7 @@ static void read_options(int argc, char **argv)
 {
 	int option;
 
-	while ((option = getopt(argc, argv, "p:c:r:s:d:f:")) != -1)
+	while ((option = getopt(argc, argv, "p:c:r:s:d:f:l:")) != -1)
 		switch (option) {
 		case 'p': options.port = (unsigned short)atoi(optarg); break;
 		case 'c': options.connections = strtoul(optarg, NULL, 10); break;
@@ -291,6 +296,7 @@ static void read_options(int argc, char **argv)
 		case 's': options.seconds = atof(optarg); break;
 		case 'd': options.deadline_ms = atof(optarg); break;
 		case 'f': options.file = optarg; break;
+		case 'l': options.log = optarg; break;
 		default: exit(64);
 		}
 }
@@ -308,8 +314,12 @@ int main(int argc, char **argv)
 		err(1, "cannot begin");
 	for (size_t i = 0; i < options.connections; i++)
 		open_conn(&conns[i]);
+	if (options.log && !(answers = fopen(options.log, "w")))
+		err(1, "%s", options.log);
 	start_ns = clock_ns();
 	run();
+	if (answers && fclose(answers))
+		err(1, "%s", options.log);
 	print();
 	return 0;
 }

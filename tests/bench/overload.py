@@ -112,9 +112,13 @@ def running(tools, subject, capacity):
             yield server, request
 
 
+def openloop_command(tools, port, rate, seconds, connections):
+    return [tools.openloop, "-p", str(port), "-c", str(connections), "-r", f"{rate:.1f}", "-s", str(seconds),
+            "-d", str(DEADLINE_MS)]
+
+
 def run_openloop(tools, port, rate, seconds, connections=CONNECTIONS):
-    command = [tools.openloop, "-p", str(port), "-c", str(connections), "-r", f"{rate:.1f}", "-s", str(seconds),
-               "-d", str(DEADLINE_MS)]
+    command = openloop_command(tools, port, rate, seconds, connections)
     with affinity(LOAD_CPUS):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                               timeout=3 * seconds + 60)
