@@ -47,6 +47,8 @@ static struct {
 	char head[OUTPUT_FIELDS_MAX + HTTP_HEAD_ROOM + BODY_MAX], date[HTTP_DATE_LEN + 1];
 	char chunk[CHUNK_MAX];
 	int waits, skips;
+	unsigned unsent; /* connections that the exchange did not take, and why */
+	int error;
 	volatile bool can_skip;
 	sigjmp_buf next;
 	uint64_t taboo[FDS_MAX / 64]; /* fds that are no connection's, or given already */
@@ -160,6 +162,8 @@ static void ship(struct exchange_batch *batch)
 	while (exchange_send(rescue.engine->args->exchange.give, batch) < 0) {
 		if ((errno != EAGAIN && errno != ETOOMANYREFS) ||
 		    rescue.waits++ >= FULL_WAITS_MAX) {
+			rescue.unsent += batch->count;
+			rescue.error = errno;
 			batch->count = 0;
 			break;
 		}
@@ -455,6 +459,12 @@ void conn_rescue_end(void)
 		ship(&rescue.errors);
 	else
 		atomic_store(&board->storm_ns, rescue.due_ns + STORM_NS);
+}
+
+unsigned conn_rescue_unsent(int *error)
+{
+	*error = rescue.error;
+	return rescue.unsent;
 }
 
 static bool is_stopping(void)

@@ -22,6 +22,9 @@ void conn_rescue_all(struct engine *engine, const struct fault_cause *cause);
  * and 504 only if the crash before this one was long enough ago. */
 void conn_rescue_end(void);
 
+/* How many connections the exchange has not taken, and with which errno the last of them. */
+unsigned conn_rescue_unsent(int *error);
+
 /* Waits, two seconds at most, until those may go too. */
 void conn_rescue_answer(void);
 

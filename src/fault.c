@@ -35,6 +35,7 @@
  * memfd_create (exchange.c)       a bare system call: payloads larger than a message
  * writev, pwritev2, poll, fcntl,
  * fstat (log.c)                   bare system calls: one line of the report each
+ * strerrordesc_np                 a table
  * memcpy, memset, strlen, strcmp  no state of their own; what they read may fault: see attempt()
  * atomic_*                        free of locks for these types; in shared memory
  * sigsetjmp, siglongjmp           leave a step that faulted or hangs; what it was at (own statics,
@@ -51,7 +52,8 @@ enum {
 	STACK_SIZE = 256 * 1024, /* for the handler, also for backtrace() and what it calls */
 	GRACE_MS = 20, /* that a sound main thread has for a request in the rest of its turn */
 	GRACES_MAX = 20,
-	STEP_MS = 600,  /* that a step may take, then the next one has its turn */
+	STEP_MS = 600,       /* that a step may take, then the next one has its turn */
+	HAND_OVER_MS = 1500, /* the same for thousands of connections on a busy machine */
 	ANSWER_MS = 2500,
 	WAIT_MS = 3900, /* that another thread waits for the main one */
 	ALARM_S = 3,    /* then the process dies, whatever it is at */
@@ -70,6 +72,7 @@ static struct {
 	struct fault_cause cause;
 	void *context; /* of the main thread's fault; NULL: none */
 	char summary[FAULT_SUMMARY_MAX];
+	bool hand_over_left; /* before its end */
 
 	/* Each of the steps below can be left by a jump, when it faults itself or takes too long.
 	 */
@@ -213,14 +216,27 @@ static void answer(void)
 	conn_rescue_answer();
 }
 
-static void attempt(void (*step)(void), unsigned ms)
+/* False: it was left. */
+static bool attempt(void (*step)(void), unsigned ms)
 {
+	volatile bool is_done = false;
+
 	if (sigsetjmp(fault.next_step, 1) == 0) {
 		set_timer(ms); /* first: the one before may be over just now */
 		fault.can_jump = true;
 		step();
+		is_done = true;
 	}
 	fault.can_jump = false;
+	return is_done;
+}
+
+static void report_hand_over(void)
+{
+	int error;
+	unsigned unsent = conn_rescue_unsent(&error);
+
+	fault_report_hand_over(unsent, error, fault.hand_over_left);
 }
 
 /* Registers first: the backtrace itself may fault, on a smashed stack. */
@@ -256,10 +272,11 @@ static void finish(void *context)
 	unblock(FAULT_SIGNAL);
 	attempt(summarise, STEP_MS);
 	attempt(tell_master, STEP_MS);
-	attempt(hand_over, STEP_MS);
+	fault.hand_over_left = !attempt(hand_over, HAND_OVER_MS);
 	attempt(conn_rescue_end, STEP_MS);
 	if (fault.cause.thread == fault.main_thread)
 		report_all();
+	attempt(report_hand_over, STEP_MS);
 	attempt(answer, ANSWER_MS);
 	set_timer(0);
 	atomic_store(&done, true);

@@ -163,6 +163,23 @@ static void end_line(struct text *text, const char *line)
 	log_text(LOG_ERROR, line);
 }
 
+void fault_report_hand_over(unsigned unsent, int error, bool is_left)
+{
+	char line[LINE];
+	struct text text = begin_line(line);
+
+	if (unsent > 0) {
+		put_number(&text, unsent, 10);
+		put_string(&text, " connections were not taken by the exchange: ");
+		put_string(&text, strerrordesc_np(error)); /* a table, no locale */
+	} else if (is_left) {
+		put_string(&text, "the hand-over was left before its end");
+	} else {
+		return;
+	}
+	end_line(&text, line);
+}
+
 void fault_report_registers(const void *context)
 {
 #ifdef __x86_64__

@@ -37,6 +37,10 @@ void fault_report(const struct fault_cause *cause, const struct engine *engine,
 void fault_report_registers(const void *context);
 void fault_report_backtrace(const struct engine *engine, const void *context);
 
+/* What the hand-over could not do: connections that the exchange did not take, with an errno, and
+ * whether it was left before its end, for lack of time or by a fault.  Nothing where it did all. */
+void fault_report_hand_over(unsigned unsent, int error, bool is_left);
+
 /* For a thread that is not the main one, before the main one hands over: a line and its registers.
  */
 void fault_report_thread(const struct fault_cause *cause, const void *context);

@@ -326,6 +326,7 @@ def test_full_exchange_costs_the_surplus_and_is_counted():
                 s.kill(signal.SIGCONT)
             wait_replaced(s, 1, 1)
             report = crowd.finish()
+        s.log.wait(r"fault: \d+ connections were not taken by the exchange: Resource temporarily unavailable$")
         total = stats(s)["total"]
         gone = report.closed + report.reset
         assert 0 < gone < 440 and total["lost"] == gone, (gone, total)
