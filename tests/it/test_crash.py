@@ -22,7 +22,8 @@ def run_cells(workers, cells, **options):
                 culprit(s, query)
                 wait_replaced(s, n, workers)
                 kind = query.split("@")[0]
-                assert ended(s, since) == [FAULTS.get(kind, "ABRT")], (query, ended(s, since), s.log.tail())
+                proc.wait_until(lambda: ended(s, since) == [FAULTS.get(kind, "ABRT")],
+                                lambda: (query, ended(s, since), s.log.tail()), 5)
                 forgive(s, n, workers)
             report = crowd.finish()
         report.check()
