@@ -302,7 +302,7 @@ def test_second_fault_inside_the_fault_handler():
                 since = len(s.log.lines)
                 culprit(s, query)
                 wait_replaced(s, n, 2)
-                assert ended(s, since) == ["SEGV"], s.log.tail()
+                proc.wait_until(lambda: ended(s, since) == ["SEGV"], s.log.tail, 5)
                 s.log.wait(r"fault: SIGSEGV at 0x0 in handler $", since=since)
                 s.log.wait("fault: rip=", since=since)
                 s.log.wait(r"fault: #0 0x[0-9a-f]+ %s\+0x" % re.escape(crash_handler()), since=since)
