@@ -27,7 +27,6 @@ enum {
 	READ_MIN = 1024,         /* octets that a read has room for */
 	ANNOUNCED_MAX = 32768,   /* octets that are reserved for a request before they come */
 	REQUESTS_AT_ONCE = 32,   /* of one connection; then the others have their turn */
-	WAITING_AT_ONCE = 8,     /* connections that go on after that, in a turn of the loop */
 	OUTPUT_AT_ONCE = 65536,  /* the same in octets of answers */
 	READ_AT_ONCE = 16384,    /* the same in octets of a request that goes on */
 };
@@ -142,20 +141,12 @@ static void send_continue(struct engine *engine, struct request *request)
 	output_copy(&engine->output, line, sizeof line - 1);
 }
 
-/*
- * There is more than one connection may have at a time.  It goes on where it is, behind the others
- * that wait for that, a few in each turn of the loop: who asks for little does not queue with them.
- */
+/* There is more than one connection may have at a time: it goes on where it is, behind the others
+ * that wait for that. */
 static void take_turns(struct conn *conn, struct request *request)
 {
-	struct engine *engine = conn->io.data;
-
-	if (conn->request != request && !keep_rest(conn, request))
-		return;
-	conn_set_state(conn, CONN_SENDING);
-	timeout_start(&conn->timeout, &engine->waiting, engine->now_ns);
-	conn_watch(conn, 0);
-	ev_idle_start(engine->loop, &engine->more);
+	if (conn->request == request || keep_rest(conn, request))
+		conn_take_turns(conn);
 }
 
 void conn_advance(struct engine *engine, struct request *request)
@@ -226,23 +217,6 @@ void conn_process(struct conn *conn, struct request *request)
 	if (!conn->request)
 		request_reset(engine->current);
 	conn_finish(conn);
-}
-
-void conn_go_on(struct engine *engine)
-{
-	struct timeout *ring = &engine->waiting.ring;
-
-	for (int i = 0; i < WAITING_AT_ONCE && ring->next != ring; i++) {
-		struct conn *conn = conn_of_timeout(ring->next);
-
-		timeout_stop(&conn->timeout);
-		arena_reset(&conn->request->arena);
-		engine->processing = conn;
-		conn_process(conn, conn->request);
-		engine->processing = NULL;
-	}
-	if (ring->next == ring)
-		ev_idle_stop(engine->loop, &engine->more);
 }
 
 void conn_answered(struct conn *conn)
@@ -405,9 +379,8 @@ static void on_proxy_header(struct conn *conn)
 	conn_process(conn, request);
 }
 
-static void on_io(struct ev_loop *loop, ev_io *io, int events)
+void conn_on_event(struct conn *conn)
 {
-	struct conn *conn = (struct conn *)io;
 	static void (*const by_state[])(struct conn *) = {
 		[CONN_IDLE] = conn_on_readable,
 		[CONN_READING] = conn_on_readable,
@@ -417,6 +390,12 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 		[CONN_PROXIED] = on_proxy_header,
 	};
 
+	by_state[conn->state](conn);
+}
+
+static void on_io(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct conn *conn = (struct conn *)io;
 	struct engine *engine = conn->io.data;
 
 	(void)loop;
@@ -424,8 +403,11 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 		conn_unwatched(conn);
 		return;
 	}
+	if ((conn->served == 0 || conn->request || conn->closing) &&
+	    conn_lets_others_go_first(conn))
+		return;
 	engine->processing = conn;
-	by_state[conn->state](conn);
+	conn_on_event(conn);
 	engine->processing = NULL;
 }
 

@@ -14,6 +14,7 @@
 
 #include "peer.h"
 #include "timeouts.h"
+#include "turn.h"
 
 struct engine;
 struct request;
@@ -31,6 +32,7 @@ enum conn_state {
 struct conn {
 	ev_io io;
 	struct timeout timeout;
+	struct turn turn;        /* awaited: its next event, or the rest of what was read */
 	struct request *request; /* NULL unless inside a request */
 	uint32_t served;         /* requests so far */
 	uint16_t listener;       /* index in the engine's listener_ids */
@@ -42,9 +44,9 @@ struct conn {
 	uint16_t moves;          /* how often it was taken over */
 	uint8_t evened;          /* of these, for evenness: see balance_stay_ns() */
 	uint16_t sample, mark;   /* the sample it was marked in, and `served` as of then */
+	struct peer peer;
 	uint64_t taken_ns;       /* the last time, or when it was accepted */
 	uint64_t drained_ns;     /* stamped: nothing was left to read; 0: not known */
-	struct peer peer;
 };
 
 /*
@@ -82,6 +84,11 @@ void conn_adopt(struct conn *conn, struct request *request);
 
 /* Goes on with it. */
 void conn_resume(struct conn *conn);
+
+static inline struct conn *conn_of_turn(struct turn *turn)
+{
+	return (struct conn *)((char *)turn - offsetof(struct conn, turn));
+}
 
 static inline struct conn *conn_of_timeout(struct timeout *timeout)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of a connection share, and nobody else includes: conn.c (reading, its events, how
- * it begins and moves), conn_state.c (what it holds, how it ends), conn_output.c (sending) and
- * conn_expire.c (timeouts and draining).
+ * it begins and moves), conn_turns.c (who waits for whom), conn_state.c (what it holds, how it ends),
+ * conn_output.c (sending) and conn_expire.c (timeouts and draining).
  */
 #ifndef CONN_PARTS_H
 #define CONN_PARTS_H
@@ -74,7 +74,18 @@ int conn_unacknowledged(const struct conn *conn);
 bool conn_flush(struct conn *conn, struct request *request);
 void conn_on_writable(struct conn *conn);
 
+/* conn_turns.c */
+
+/* What was read of its request stays as it is until its turn. */
+void conn_take_turns(struct conn *conn);
+
+/* Whether its event has to wait for a turn: this one of the loop lasts long, and that may be much
+ * work. */
+bool conn_lets_others_go_first(struct conn *conn);
+
 /* conn.c */
+
+void conn_on_event(struct conn *conn);
 
 /* Goes on with what has been read, as far as the client takes our responses. */
 void conn_process(struct conn *conn, struct request *request);

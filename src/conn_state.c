@@ -52,6 +52,7 @@ void conn_drop(struct conn *conn)
 
 	ev_io_stop(engine->loop, &conn->io);
 	timeout_stop(&conn->timeout);
+	turn_leave(&conn->turn);
 	conn_release(conn);
 	if (conn->state != CONN_IDLE)
 		conn_gauge_add(&engine->slot->busy, -1);

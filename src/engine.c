@@ -94,6 +94,7 @@ static void lists_init(struct engine *engine)
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		timeout_list_init(lists[i].list, engine->loop, lists[i].length_ns, engine_now,
 				  lists[i].on_expired, engine);
+	turn_init(&engine->turns);
 	ev_idle_init(&engine->more, on_more);
 	ev_idle_start(engine->loop, &engine->more); /* libev's list of them grows now, not later */
 	ev_idle_stop(engine->loop, &engine->more);

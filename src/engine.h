@@ -21,6 +21,7 @@
 #include "latency.h"
 #include "output.h"
 #include "timeouts.h"
+#include "turn.h"
 
 struct access_log;
 struct inflater;
@@ -72,8 +73,9 @@ struct engine {
 	uint64_t arrival_looked_ns; /* the turn in which the clocks were compared */
 
 	struct timeout_list keepalive, request, send, linger, drain_linger;
-	struct timeout_list waiting; /* for their next turn: connections with more to do than others */
-	ev_idle more;                /* active while there are some: the loop does not sleep */
+	struct timeout_list waiting; /* connections that wait for a turn with what was read of them */
+	struct turn turns; /* all that wait for one */
+	ev_idle more;      /* active while there are some: the loop does not sleep */
 	enum engine_mode mode;
 	bool farewell; /* a connection ends when all that was read of it is answered */
 	volatile sig_atomic_t fault_due; /* 1: the process dies at the end of this turn (fault.h) */
