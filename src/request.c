@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buffer.h"
 #include "engine.h"
 #include "log.h"
 
@@ -45,7 +46,7 @@ struct request_pool *request_pool_new(struct engine *engine, const struct http_l
 static void drop_buffers(struct request *request)
 {
 	arena_fini(&request->arena);
-	free(request->buf);
+	buffer_free(request->buf, request->cap);
 	request->buf = NULL;
 	request->cap = 0;
 }
@@ -97,7 +98,7 @@ int request_reserve(struct request *request, size_t room)
 		return 0;
 	while (cap - request->len < room)
 		cap *= 2;
-	buf = realloc(request->buf, cap);
+	buf = buffer_grow(request->buf, request->cap, cap);
 	if (!buf)
 		return -1;
 	request->buf = buf;
