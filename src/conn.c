@@ -267,14 +267,19 @@ static ssize_t receive_stamped(struct conn *conn, struct request *request, size_
 	return got;
 }
 
-/* As recv(), behind len. */
-static ssize_t receive(struct conn *conn, struct request *request)
+/* Newcomers show that they send much before they may send much at a time. */
+static size_t room_to_read(const struct conn *conn, const struct request *request)
 {
-	struct engine *engine = conn->io.data;
 	size_t room = request->cap - request->len;
 
-	if (conn->request && room > READ_AT_ONCE)
-		room = READ_AT_ONCE;
+	return (conn->request || conn->served == 0) && room > READ_AT_ONCE ? READ_AT_ONCE : room;
+}
+
+/* As recv(), behind len. */
+static ssize_t receive(struct conn *conn, struct request *request, size_t room)
+{
+	struct engine *engine = conn->io.data;
+
 	if (conn->stamped)
 		return receive_stamped(conn, request, room);
 	request->read_ns = engine->now_ns;
@@ -286,13 +291,15 @@ static ssize_t receive(struct conn *conn, struct request *request)
 static ssize_t read_more(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
+	size_t room;
 	ssize_t got;
 
 	if (conn->request && reserve(request) < 0) {
 		conn_out_of_memory(conn);
 		return -1;
 	}
-	got = receive(conn, request);
+	room = room_to_read(conn, request);
+	got = receive(conn, request, room);
 	if (got < 0) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
 			conn_close(conn);
@@ -306,7 +313,7 @@ static ssize_t read_more(struct conn *conn, struct request *request)
 	if (request->len == request->pos)
 		request->received_ns = request->read_ns;
 	request->len += (size_t)got;
-	if (request->len == request->cap)
+	if ((size_t)got == room)
 		conn->linger =
 			true; /* there may be more in the kernel than the client should lose by */
 	return got;
@@ -326,7 +333,7 @@ static void on_pending_readable(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
 	struct request *request = conn->request;
-	ssize_t got = receive(conn, request);
+	ssize_t got = receive(conn, request, room_to_read(conn, request));
 
 	if (got < 0) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
