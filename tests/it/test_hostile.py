@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Slow and greedy clients: what they may cost the others, counted, and the memory they may take, by its formula."""
+import contextlib
 import json
 import os
 import re
+import signal
 import threading
 
 from whitecap_it import Server, connect, get, kit_route, needs_plain, pause, post, request
 from whitecap_it import proc
+from test_crash import crash_server
 
 AT_ONCE = 32  # requests of one connection, before the others have their turn
 EXPIRED = 64  # timeouts of one kind, likewise
@@ -85,6 +88,89 @@ def test_greedy_clients_queue_apart_from_the_others():
         for c in clients:
             assert len(answers(c, each)) == each
             c.close()
+
+
+CROWD = 50  # less than the events that libev takes at a time
+LARGE = 16384  # a request may wait from then on
+
+
+def newcomers(s, count, cost_us):
+    """Connections that the worker has taken on; what they send next costs it so much."""
+    before = sockets(s)
+    clients = [s.client() for _ in range(count)]
+    proc.wait_until(lambda: sockets(s) == before + count, "all accepted")
+    return clients, get("/n?n=%d" % cost_us)
+
+
+def large_requests(s, count, cost_us):
+    """The same, of clients that have been served, in the middle of something large."""
+    clients = [s.client() for _ in range(count)]
+    data = post("/n?n=%d" % cost_us, b"x" * LARGE)
+    for c in clients:
+        c.get("/n")
+        c.send(data[:-1])
+    ports = {c.s.getsockname()[1] for c in clients}
+    proc.wait_until(lambda: not any(octets for port, (_, octets) in queues(s.port).items() if port in ports), "all read")
+    return clients, data[-1:]
+
+
+def sockets(s):
+    return sum(target.startswith("socket:") for target in proc.fd_targets(s.worker).values())
+
+
+@contextlib.contextmanager
+def blocked(s, client):
+    """The worker is in a handler: what is sent meanwhile is all there when it comes back."""
+    client.send(get("/block"))
+    pause(0.1)
+    yield
+    client.receive()
+
+
+def test_a_crowd_does_not_hold_up_those_who_were_here_before():
+    """Neither newcomers nor large requests, though all are there at once: of those, some in each turn of the loop."""
+    with Server({"routes": [SEQUENCE, kit_route("/block", "block", n=300)]}) as s:
+        with s.client() as blocker, s.client() as first, s.client() as last:
+            for c in (blocker, first, last):
+                c.get("/n")
+            for gather in (newcomers, large_requests):
+                clients, data = gather(s, CROWD, 2000)
+                before = int(first.get("/n").text)
+                with blocked(s, blocker):
+                    first.send(get("/n"))
+                    for c in clients:
+                        c.send(data)
+                    last.send(get("/n"))
+                numbers = [int(c.receive().text) - before for c in (first, last)]
+                assert max(numbers) <= 8, numbers
+                assert len({c.receive().text for c in clients}) == CROWD
+                for c in clients:
+                    c.close()
+
+
+def test_who_waits_for_a_turn_is_answered_whatever_becomes_of_the_worker():
+    """By another one, where there is one: the first number of this one has been given."""
+    routes = [SEQUENCE, kit_route("/block", "block", n=300)]
+    ends = {"reload": lambda s, c: s.kill(signal.SIGHUP), "stop": lambda s, c: s.kill(signal.SIGTERM),
+            "crash": lambda s, c: c.send(get("/c?null"))}
+    for name, end in ends.items():
+        with crash_server(routes=routes) as s, s.client() as blocker, s.client() as other:
+            for c in (blocker, other):
+                c.get("/n")
+            clients, data = newcomers(s, CROWD // 2, 20000)
+            with blocked(s, blocker):
+                for c in clients:
+                    c.send(data)
+            end(s, other)
+            got = [c.receive() for c in clients]
+            assert {r.status for r in got} == {200}
+            assert ("1" in {r.text for r in got}) == (name != "stop"), name
+            for c in clients:
+                c.close()
+            if name == "stop":
+                s.wait_exit()
+            elif name == "crash":
+                assert other.receive().status == 500
 
 
 # The formula of whitecap(8), MEMORY; octets.
@@ -203,6 +289,7 @@ def test_clients_that_are_timed_out_together_hold_up_nobody():
     with Server({"timeouts": {"request": "400ms"}, "access_log": {"path": "access.log"},
                  "routes": [SEQUENCE, kit_route("/block", "block", n=700)]}) as s:
         with s.client() as blocker, s.client() as other:
+            other.get("/n")  # who is new may have to wait
             slow = [connect(s.address) for _ in range(count)]
             for one in slow:
                 one.sendall(b"GET")
@@ -215,9 +302,9 @@ def test_clients_that_are_timed_out_together_hold_up_nobody():
                 assert one.recv(4096).startswith(b"HTTP/1.1 408 ")
                 one.close()
         path = os.path.join(s.folder, "access.log")
-        proc.wait_until(lambda: len(statuses(path)) == count + 2, lambda: "all in the log: %s" % statuses(path))
+        proc.wait_until(lambda: len(statuses(path)) == count + 3, lambda: "all in the log: %s" % statuses(path))
         assert len(set(statuses(path))) == 2
-        first, second = [i for i, status in enumerate(statuses(path)) if status == 200]
+        _, first, second = [i for i, status in enumerate(statuses(path)) if status == 200]
         assert second - first - 1 <= EXPIRED, statuses(path)
 
 
