@@ -108,6 +108,10 @@ void conn_send_failed(struct conn *conn)
 
 void conn_out_of_memory(struct conn *conn)
 {
+	struct engine *engine = conn->io.data;
+
+	if (!conn->request) /* what was read of it must not become another's */
+		request_reset(engine->current);
 	log_error("out of memory for a connection's request; closed");
 	conn_close(conn);
 }

@@ -7,9 +7,9 @@ import re
 import signal
 import threading
 
+from crashes import crash_server
 from whitecap_it import Server, connect, get, kit_route, needs_plain, pause, post, request
 from whitecap_it import proc
-from test_crash import crash_server
 
 AT_ONCE = 32  # requests of one connection, before the others have their turn
 EXPIRED = 64  # timeouts of one kind, likewise
