@@ -291,6 +291,8 @@ class Server:
                     self.check_log()
             elif self.log and os.environ.get("WHITECAP_IT_VERBOSE"):
                 print(self.log.tail())
+            elif self.log: # what may explain it, without registers and frames
+                print("\n".join([line for line in self.log.lines if re.search(r" (warn|error) (?!.*fault: (#|rip=))", line)][-40:]))
         finally:
             self.cleanup()
 
