@@ -79,6 +79,7 @@ static struct {
 	sigjmp_buf next_step;
 	volatile bool can_jump;
 	volatile int second_faults;
+	volatile unsigned half_ms; /* that is left of the step's time, once half of it is over */
 
 	unsigned graces;
 	uint64_t requests; /* handled when the last grace began */
@@ -222,7 +223,8 @@ static bool attempt(void (*step)(void), unsigned ms)
 	volatile bool is_done = false;
 
 	if (sigsetjmp(fault.next_step, 1) == 0) {
-		set_timer(ms); /* first: the one before may be over just now */
+		fault.half_ms = ms / 2;
+		set_timer(ms - ms / 2); /* first: the one before may be over just now */
 		fault.can_jump = true;
 		step();
 		is_done = true;
@@ -379,11 +381,23 @@ static bool is_stuck(void)
 	       ++fault.graces >= GRACES_MAX;
 }
 
+/* In two halves: a machine that stood still must not have taken all of a step's time. */
+static void on_half_time(void)
+{
+	unsigned left_ms = fault.half_ms;
+
+	fault.half_ms = 0;
+	if (left_ms > 0)
+		set_timer(left_ms);
+	else
+		leave_step();
+}
+
 /* The time is over: of the turn that was to be ended, or of the step at work. */
 static void on_time(void *context)
 {
 	if (atomic_load(&begun))
-		leave_step();
+		on_half_time();
 	else if (fault.engine->fault_due && is_stuck())
 		finish(context);
 	else if (fault.engine->fault_due)

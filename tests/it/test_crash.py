@@ -12,6 +12,7 @@ from crashes import (FAULTS, PLACES, POPULATION, crash_handler, crash_server, cu
                      wait_replaced)
 from move_client import Crowd
 from whitecap_it import Server, Skip, build, get, pause, post, proc
+from whitecap_it.trace import Strace
 
 
 def run_cells(workers, cells, **options):
@@ -336,6 +337,20 @@ def test_full_exchange_costs_the_surplus_and_is_counted():
         # Once before the crash; then those who are still there, some twice.
         assert report.answers >= 440 + (440 - gone), report.counts()
         assert s.get("/c?x").text == "ok"
+
+
+def test_machine_that_stands_still_during_the_hand_over():
+    """Its time is not that of the hand-over alone: the worker is held up behind the first of many messages."""
+    with crash_server(2) as s:
+        with Crowd(s.address, idle=400, busy=4) as crowd:
+            worker = s.workers()[0]
+            with Strace(worker, "sendmsg", inject="delay_enter=1600000:when=2"):
+                s.kill(signal.SIGSEGV, worker)
+                wait_replaced(s, 1, 2)
+            report = crowd.finish()
+        report.check()
+        total = stats(s)["total"]
+        assert total["lost"] == 0 and total["moved"]["out"] >= 150, total
 
 
 def check_storm(workers, attackers):
