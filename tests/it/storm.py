@@ -4,9 +4,10 @@
 A storm: clients send the request that crashes its worker again and again, each time on another connection, as soon as
 the answer is there or a pause later.  Prints what that costs the others, beside what they see before.
 
-    storm.py [SECONDS] [WORKERS] [PAUSE_MS] [ATTACKERS] [QUARANTINE_S]     with WHITECAP_BUILD_DIR, as run.py
+    storm.py [SECONDS] [WORKERS] [PAUSE_MS] [ATTACKERS] [QUARANTINE_S] [REQUEST]     with WHITECAP_BUILD_DIR, as run.py
 
-Without a quarantine it is as if each request were another one.
+Without a quarantine it is as if each request were another one.  With a harmless REQUEST ("/c?x") it shows what so many
+requests cost anyhow.
 """
 import json
 import os
@@ -83,8 +84,8 @@ class Others:
 class Attacker:
     """Sends the request that crashes, each time on another connection, as soon as the one before is answered."""
 
-    def __init__(self, server, until, pause_s):
-        self.server, self.until, self.pause_s = server, until, pause_s
+    def __init__(self, server, until, pause_s, request):
+        self.server, self.until, self.pause_s, self.request = server, until, pause_s, request
         self.connections, self.failure = [], None
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -94,17 +95,17 @@ class Attacker:
             while time.monotonic() < self.until:
                 c = self.server.client(timeout=15)
                 self.connections.append(c)
-                r = c.get("/c?null")
-                assert r.status == 500 and not r.closes, r
+                r = c.get(self.request)
+                assert r.status in (200, 500) and not r.closes, r
                 pause(self.pause_s)
         except Exception as e:  # pylint: disable=broad-except
             self.failure = e
 
 
-def attack(s, seconds, pause_s, count):
+def attack(s, seconds, pause_s, count, request="/c?null"):
     """The connections that asked for a crash; each was answered 500, and goes on."""
     until = time.monotonic() + seconds
-    attackers = [Attacker(s, until, pause_s) for _ in range(count)]
+    attackers = [Attacker(s, until, pause_s, request) for _ in range(count)]
     for a in attackers:
         a.thread.join()
         assert not a.failure, a.failure
@@ -117,14 +118,14 @@ def summary(latencies, since, until):
                                       for name, share in (("p50_ms", .5), ("p99_ms", .99), ("max_ms", 1.))}}
 
 
-def run(s, seconds, pause_s=0, count=1):
+def run(s, seconds, pause_s=0, count=1, request="/c?null"):
     """Half of the time without the attackers, half with them."""
     others = Others(s.address, OTHERS)
     times = [time.monotonic()]
     pause(seconds)
     times.append(time.monotonic())
     newcomer = Newcomer(s)
-    attackers = attack(s, seconds, pause_s, count)
+    attackers = attack(s, seconds, pause_s, count, request)
     times.append(time.monotonic())
     newcomers = newcomer.finish()
     seen = others.result()
@@ -139,11 +140,12 @@ def run(s, seconds, pause_s=0, count=1):
 def main(arguments):
     os.environ["WHITECAP_BUILD_DIR"] = build.build_dir()
     proc.become_subreaper()
-    seconds, workers, pause_ms, count, quarantine = (float(w) for w in arguments + ["5", "4", "0", "1", "10"][len(arguments):])
+    words = arguments + ["5", "4", "0", "1", "10", "/c?null"][len(arguments):]
+    seconds, workers, pause_ms, count, quarantine = (float(w) for w in words[:5])
     config = {"timeouts": {"quarantine": round(1e3 * quarantine)}}
     with crashes.crash_server(int(workers), config=config, fds=False) as s:
         s.errors.append("again and again")
-        print(json.dumps(run(s, seconds, pause_ms / 1e3, int(count))))
+        print(json.dumps(run(s, seconds, pause_ms / 1e3, int(count), words[5])))
 
 
 if __name__ == "__main__":
