@@ -41,6 +41,7 @@ struct conn {
 	bool linger;             /* then wait for the client to close its side */
 	bool unlisted;           /* its listener is no more: closed after its request */
 	bool stamped;            /* arrival_clock "kernel" */
+	bool held_back;          /* had to wait for a turn */
 	uint16_t moves;          /* how often it was taken over */
 	uint8_t evened;          /* of these, for evenness: see balance_stay_ns() */
 	uint16_t sample, mark;   /* the sample it was marked in, and `served` as of then */

@@ -36,6 +36,10 @@ void conn_on_request_expired(struct timeout *timeout, void *data)
 	struct engine *engine = data;
 	struct conn *conn = conn_of_timeout(timeout);
 
+	if (conn_was_held_back(conn)) {
+		timeout_start(timeout, &engine->request, engine->now_ns);
+		return;
+	}
 	timeout_stop(timeout);
 	engine_count(engine, COUNTER_timeout_request, 1);
 	PROBE(timeout, PROBE_REQUEST, conn->io.fd);

@@ -83,6 +83,10 @@ void conn_take_turns(struct conn *conn);
  * work. */
 bool conn_lets_others_go_first(struct conn *conn);
 
+/* Whether more of its large request has been here, but had to wait for a turn, since the last time
+ * that this was asked: that is not the client's time. */
+bool conn_was_held_back(struct conn *conn);
+
 /* conn.c */
 
 void conn_on_event(struct conn *conn);

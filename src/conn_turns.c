@@ -2,6 +2,8 @@
 /* Who asks for little does not queue with those who ask for much, nor with a crowd of newcomers. */
 #include "autoconf.h"
 
+#include <sys/socket.h>
+
 #include "conn_parts.h"
 
 enum {
@@ -20,6 +22,7 @@ static void await(struct conn *conn)
 {
 	struct engine *engine = conn->io.data;
 
+	conn->held_back = true;
 	if (!turn_is_awaited(&conn->turn))
 		turn_await(&conn->turn, &engine->turns);
 	ev_idle_start(engine->loop, &engine->more);
@@ -59,6 +62,18 @@ bool conn_lets_others_go_first(struct conn *conn)
 	ev_io_stop(engine->loop, &conn->io); /* conn_watch() would forget what for */
 	await(conn);
 	return true;
+}
+
+/* Once for each time that it had to wait: who sends octet by octet gains nothing by that. */
+bool conn_was_held_back(struct conn *conn)
+{
+	bool was_held_back = conn->held_back;
+	char octet;
+
+	conn->held_back = turn_is_awaited(&conn->turn);
+	return was_held_back && conn->state == CONN_READING && conn->request->len >= LARGE_MIN &&
+	       (turn_is_awaited(&conn->turn) ||
+		recv(conn->io.fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT) > 0);
 }
 
 static void have_turn(struct conn *conn)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Slow and greedy clients: what they may cost the others, counted, and the memory they may take, by its formula."""
+import collections
 import contextlib
 import json
 import os
@@ -311,3 +312,21 @@ def test_clients_that_are_timed_out_together_hold_up_nobody():
 def statuses(path):
     with open(path) as f:
         return [json.loads(line)["status"] for line in f]
+
+
+def test_requests_that_wait_for_their_turn_are_not_timed_out():
+    """They are here whole; that the worker has no time for them is no fault of their clients."""
+    config = {"workers": 1, "routes": [kit_route("/*", "block", n=5)], "timeouts": {"request": "150ms"}}
+    with Server(config) as s:
+        data = post("/", bytes(40000))
+        clients = [s.client(timeout=30) for _ in range(100)]
+        try:
+            os.kill(s.worker, signal.SIGSTOP)
+            for c in clients:
+                c.send(data)
+            os.kill(s.worker, signal.SIGCONT)
+            statuses = [c.receive().status for c in clients]
+        finally:
+            for c in clients:
+                c.close()
+        assert statuses == [200] * len(clients), collections.Counter(statuses)
