@@ -340,16 +340,25 @@ static void add_as_is(struct conn *conn)
 	add(&rescue.batch, conn, &record, pieces);
 }
 
+/* By what it was known before its handler, which may have changed it. */
+static void note_crash(const struct request *request)
+{
+	struct engine *engine = rescue.engine;
+	struct quarantine_request octets = request_octets(request);
+
+	if (engine->config->quarantine_ms > 0)
+		quarantine_note_crash(&engine->args->scoreboard->quarantine,
+				      request->print ? request->print : quarantine_print(&octets),
+				      octets.head.len + octets.body.len, request->handled_ns,
+				      engine_clock(), engine->config->quarantine_ms * 1000000);
+}
+
 /* The request that was at work. */
 static void add_culprit(struct conn *conn, const struct request *request)
 {
-	struct engine *engine = rescue.engine;
-
-	add_error(conn, request, rescue.cause->is_hang ? 504 : 500, engine->output.iov,
-		  engine->output.count);
-	if (engine->config->quarantine_ms > 0)
-		quarantine_note_crash(&engine->args->scoreboard->quarantine, request_print(request),
-				      engine_clock(), engine->config->quarantine_ms * 1000000);
+	add_error(conn, request, rescue.cause->is_hang ? 504 : 500, rescue.engine->output.iov,
+		  rescue.engine->output.count);
+	note_crash(request);
 }
 
 static void rescue_one(struct conn *conn)

@@ -133,6 +133,8 @@ static void load(struct master *master)
 		fail(master, err.text, codes[result]);
 		return;
 	}
+	/* One that was refused had the same number. */
+	quarantine_reset(&master->rows.scoreboard->quarantine);
 	master_claim_places(master, master->next);
 	master->next->next = master->all;
 	master->all = master->next;

@@ -195,15 +195,13 @@ void request_end(struct request *request, enum request_end how)
 	clear(request);
 }
 
-uint64_t request_print(const struct request *request)
+struct quarantine_request request_octets(const struct request *request)
 {
-	const struct http_request *http = &request->http;
-	const char *base = request->buf + request->pos;
-
-	return quarantine_print(request->engine->args->generation,
-				(struct wc_span){base + http->method.at, http->method.len},
-				(struct wc_span){base + http->target.at, http->target.len},
-				request_body(request));
+	return (struct quarantine_request){
+		.head = {request->buf + request->pos, request->http.head_len},
+		.body = request_body(request),
+		.generation = request->engine->args->generation,
+	};
 }
 
 int request_copy_rest(struct request *to, const struct request *from)

@@ -18,6 +18,7 @@
 
 #include "arena.h"
 #include "http_request.h"
+#include "quarantine.h"
 #include "span.h"
 
 struct conn;
@@ -126,7 +127,7 @@ static inline struct wc_span request_body(const struct request *request)
 }
 
 /* What the quarantine knows it by.  request->plain is there, where it has one. */
-uint64_t request_print(const struct request *request);
+struct quarantine_request request_octets(const struct request *request);
 
 struct wc_request *request_ticket(struct request *request);
 

@@ -116,16 +116,21 @@ static void count_late(struct engine *engine, const struct request *request)
 }
 
 /* Clients may provoke mistakes at will: they must not fill the log. */
-static void log_mistake(const struct request *request)
+static bool may_log(const struct engine *engine)
 {
 	static uint64_t second;
 	static unsigned lines;
 
-	if (second != request->engine->now_ns / 1000000000) {
-		second = request->engine->now_ns / 1000000000;
+	if (second != engine->now_ns / 1000000000) {
+		second = engine->now_ns / 1000000000;
 		lines = 0;
 	}
-	if (++lines > MISTAKES_LOGGED)
+	return ++lines <= MISTAKES_LOGGED;
+}
+
+static void log_mistake(const struct request *request)
+{
+	if (!may_log(request->engine))
 		return;
 	log_error("handler %s (route %s): %s; answered 500", request->route->handler->name,
 		  request->route->path, request->mistake);
@@ -226,19 +231,40 @@ static bool run(struct conn *conn, struct request *request, const struct route *
 	return true;
 }
 
-/* Whether it has crashed workers again and again.  Looked for only while there are such requests. */
+static void log_quarantined(const struct request *request, uint64_t until_ns)
+{
+	const struct http_request *http = &request->http;
+	const char *base = request->buf + request->pos;
+	uint64_t now_ns = request->engine->now_ns;
+
+	if (may_log(request->engine))
+		log_error("handler %s (route %s): not called for %.*s %.*s, which crashed it or "
+			  "hung twice in a row; answered 500 for %.1f s more",
+			  request->route->handler->name, request->route->path,
+			  (int)http->method.len, base + http->method.at, (int)http->target.len,
+			  base + http->target.at,
+			  until_ns > now_ns ? (double)(until_ns - now_ns) / 1e9 : 0);
+}
+
+/* Whether it has crashed workers again and again.  Looked for only while there are such requests of
+ * its size. */
 static bool is_quarantined(struct engine *engine, struct request *request)
 {
 	struct quarantine *quarantine = &engine->args->scoreboard->quarantine;
+	struct quarantine_request octets;
+	uint64_t until_ns;
 
 	if (!quarantine_is_used(quarantine, engine->now_ns))
 		return false;
-	request->print = request_print(request);
-	if (!quarantine_holds(quarantine, request->print, engine->now_ns))
+	octets = request_octets(request);
+	if (!quarantine_has_size(quarantine, &octets, engine->now_ns))
+		return false;
+	request->print = quarantine_print(&octets);
+	until_ns = quarantine_holds(quarantine, request->print, engine->now_ns);
+	if (until_ns == 0)
 		return false;
 	engine_count(engine, COUNTER_quarantined, 1);
-	request->mistake = "has crashed on this request again and again: not called";
-	log_mistake(request);
+	log_quarantined(request, until_ns);
 	return true;
 }
 

@@ -144,7 +144,7 @@ def main(arguments):
     seconds, workers, pause_ms, count, quarantine = (float(w) for w in words[:5])
     config = {"timeouts": {"quarantine": round(1e3 * quarantine)}}
     with crashes.crash_server(int(workers), config=config, fds=False) as s:
-        s.errors.append("again and again")
+        s.errors.append("twice in a row")
         print(json.dumps(run(s, seconds, pause_ms / 1e3, int(count), words[5])))
 
 

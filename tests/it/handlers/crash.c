@@ -9,6 +9,7 @@
 #include <ev.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,6 +379,17 @@ static const struct place {
 	{"child", do_child},       {"exec", do_exec},
 };
 
+/* As a parser does that works in place. */
+static int do_insitu(struct wc_request *req)
+{
+	struct wc_span body = wc_body(req);
+
+	for (size_t i = 0; i < body.len; i++)
+		((char *)(uintptr_t)body.ptr)[i] ^= 1;
+	null();
+	return wc_reply(req, 200, "survived", 8);
+}
+
 static bool is_name(struct wc_span span, const char *name)
 {
 	return span.len == strlen(name) && !memcmp(span.ptr, name, span.len);
@@ -438,6 +450,10 @@ static int handle(struct wc_request *req, void *state)
 		name.len = (size_t)(at - query.ptr);
 		where = (struct wc_span){at + 1, query.len - name.len - 1};
 	}
+	if (is_name(query, "insitu"))
+		return do_insitu(req);
+	if (is_name(query, "flag") && wc_get_header(req, "X-Crash").ptr)
+		null();
 	kind = find_kind(name);
 	place = find_place(where);
 	return kind && place ? place->act(req, kind) : do_other(req, query);
