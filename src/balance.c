@@ -90,6 +90,14 @@ struct balance_load balance_idle(const struct balance_view *view, bool long_time
 	return (struct balance_load){requests, surplus * 3 / 4};
 }
 
+bool balance_is_newcomer(const struct balance_view *view, const struct balance_load *load)
+{
+	uint64_t requests = mean_requests(view);
+
+	return (requests == 0 || load->requests < requests / 2) &&
+	       load->connections < mean_connections(view) / 2;
+}
+
 bool balance_is_told(const struct balance_view *view)
 {
 	return view->total.requests >= (uint64_t)TOLD * view->workers;

@@ -28,6 +28,7 @@ struct balance_plan {
 	uint64_t requests, idle;
 	uint64_t idle_millihertz; /* requests that the idle ones may be expected to bring, in all */
 	uint64_t requests_at_once, idle_at_once;
+	bool for_newcomer; /* the caller's to set: such moves do not count, nor wait for others */
 };
 
 /*
@@ -44,6 +45,9 @@ struct balance_plan balance_plan(const struct balance_view *view, bool seen_befo
  * is left behind.  What may be chance counts only in a view of a long time.
  */
 struct balance_load balance_idle(const struct balance_view *view, bool long_time);
+
+/* Whether a worker has less than half of its share of both: it has begun just now. */
+bool balance_is_newcomer(const struct balance_view *view, const struct balance_load *load);
 
 /* Whether requests enough were counted for the smallest surplus that matters not to be chance. */
 bool balance_is_told(const struct balance_view *view);

@@ -61,22 +61,34 @@ static uint64_t requests_of(const struct balancer *balancer, unsigned slot)
 				    memory_order_relaxed);
 }
 
+static struct balance_load load_of(const struct balancer *balancer, const struct window *window,
+				   unsigned slot)
+{
+	return (struct balance_load){
+		requests_of(balancer, slot) - window->requests[slot],
+		atomic_load_explicit(&balancer->engine->args->scoreboard->slot[slot].active,
+				     memory_order_relaxed)};
+}
+
+static bool accepts(const struct balancer *balancer, unsigned slot)
+{
+	return atomic_load_explicit(
+		&balancer->engine->args->scoreboard->slot[slot].accepting, memory_order_relaxed);
+}
+
 static struct balance_view look(const struct balancer *balancer, const struct window *window)
 {
 	const struct scoreboard *board = balancer->engine->args->scoreboard;
 	struct balance_view view = {.least_requests = UINT64_MAX};
 
 	for (unsigned i = 1; i < scoreboard_end(board); i++) {
-		const struct scoreboard_slot *slot = &board->slot[i];
-		struct balance_load load = {
-			requests_of(balancer, i) - window->requests[i],
-			atomic_load_explicit(&slot->active, memory_order_relaxed)};
+		struct balance_load load = load_of(balancer, window, i);
 
 		view.total.connections +=
 			load.connections; /* those to come from a leaving one too */
-		if (!atomic_load_explicit(&slot->accepting, memory_order_relaxed))
+		if (!accepts(balancer, i))
 			continue;
-		if (slot == balancer->engine->slot)
+		if (&board->slot[i] == balancer->engine->slot)
 			view.own = load;
 		if (load.requests < view.least_requests)
 			view.least_requests = load.requests;
@@ -84,6 +96,17 @@ static struct balance_view look(const struct balancer *balancer, const struct wi
 		view.workers++;
 	}
 	return view;
+}
+
+static bool has_newcomer(const struct balancer *balancer, const struct balance_view *view)
+{
+	for (unsigned i = 1; i < scoreboard_end(balancer->engine->args->scoreboard); i++) {
+		struct balance_load load = load_of(balancer, &balancer->window, i);
+
+		if (accepts(balancer, i) && balance_is_newcomer(view, &load))
+			return true;
+	}
+	return false;
 }
 
 static uint64_t age_of(const struct balancer *balancer, const struct window *window)
@@ -151,6 +174,7 @@ static void decide(struct balancer *balancer, const struct balance_view *view)
 	if (sampled && age < SAMPLE_NS)
 		return;
 	plan_idle(balancer, &plan);
+	plan.for_newcomer = has_newcomer(balancer, view);
 	if (plan.requests + plan.idle > 0)
 		give(balancer, &plan);
 	else if (age >= WINDOW_NS || balance_is_told(view))

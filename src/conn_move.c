@@ -188,15 +188,18 @@ static uint64_t sampled(const struct conn *conn, const struct conn_sample *sampl
 	return conn->sample == sample->number && count > 0 ? count : 1;
 }
 
-static bool may_move_again(const struct engine *engine, const struct conn *conn)
+static bool may_move_again(const struct engine *engine, const struct conn *conn, bool for_newcomer)
 {
-	return conn->moves == 0 || engine->now_ns - conn->taken_ns > balance_stay_ns(conn->evened);
+	uint8_t moves = for_newcomer ? 0 : conn->evened;
+
+	return conn->moves == 0 || engine->now_ns - conn->taken_ns > balance_stay_ns(moves);
 }
 
 /* A part of what is to be given, shipped in messages of at most so much, where more than one
  * connection makes it up. */
 struct portion {
 	uint64_t at_once, full;
+	bool for_newcomer;
 };
 
 static bool give_one(struct engine *engine, struct conn *conn, struct portion *portion,
@@ -210,7 +213,9 @@ static bool give_one(struct engine *engine, struct conn *conn, struct portion *p
 		portion->full = 0;
 	}
 	portion->full += weight;
-	conn->evened = balance_count_move(conn->evened, engine->now_ns - conn->taken_ns);
+	if (!portion->for_newcomer)
+		conn->evened =
+			balance_count_move(conn->evened, engine->now_ns - conn->taken_ns);
 	return pack(engine, conn, rate);
 }
 
@@ -219,7 +224,7 @@ static uint64_t give_used(struct engine *engine, const struct balance_plan *plan
 			  const struct conn_sample *sample)
 {
 	struct timeout *ring = &engine->keepalive.ring, *at, *prev;
-	struct portion portion = {plan->requests_at_once, 0};
+	struct portion portion = {plan->requests_at_once, 0, plan->for_newcomer};
 	uint64_t left = plan->requests, spare = left / 3, given = 0;
 	unsigned looked_at = 0;
 
@@ -232,7 +237,7 @@ static uint64_t give_used(struct engine *engine, const struct balance_plan *plan
 		prev = at->prev;
 		if (requests == 0)
 			break;
-		if (requests > left + spare || !may_move_again(engine, conn))
+		if (requests > left + spare || !may_move_again(engine, conn, plan->for_newcomer))
 			continue;
 		if (!give_one(engine, conn, &portion, requests,
 			      requests * SECOND_NS / (engine->now_ns - sample->since_ns + 1)))
@@ -247,11 +252,10 @@ static uint64_t give_used(struct engine *engine, const struct balance_plan *plan
 
 /* Those not used for the longest time, and not lately.  Each may be expected to ask once in as much
  * time again. */
-static uint64_t give_unused(struct engine *engine, uint64_t count, uint64_t millihertz,
-			    uint64_t at_once)
+static uint64_t give_unused(struct engine *engine, const struct balance_plan *plan, uint64_t count)
 {
 	struct timeout *ring = &engine->keepalive.ring, *at, *next;
-	struct portion portion = {at_once, 0};
+	struct portion portion = {plan->idle_at_once, 0, plan->for_newcomer};
 	uint64_t given = 0, expected = 0;
 	unsigned looked_at = 0;
 
@@ -262,9 +266,9 @@ static uint64_t give_unused(struct engine *engine, uint64_t count, uint64_t mill
 		uint64_t unused = engine->now_ns - conn->timeout.since_ns;
 
 		next = at->next;
-		if (unused < UNUSED_NS || expected > millihertz)
+		if (unused < UNUSED_NS || expected > plan->idle_millihertz)
 			break;
-		if (!may_move_again(engine, conn))
+		if (!may_move_again(engine, conn, plan->for_newcomer))
 			continue;
 		if (!give_one(engine, conn, &portion, 1, 0))
 			return given;
@@ -282,8 +286,7 @@ uint64_t conn_give_some(struct engine *engine, const struct balance_plan *plan,
 	uint64_t given = give_used(engine, plan, sample);
 
 	if (plan->idle > given)
-		given += give_unused(engine, plan->idle - given, plan->idle_millihertz,
-				     plan->idle_at_once);
+		given += give_unused(engine, plan, plan->idle - given);
 	return given;
 }
 

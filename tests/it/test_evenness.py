@@ -146,6 +146,23 @@ def test_without_rebalance_nothing_moves():
         assert s.total()["moved"] == {"in": 0, "out": 0}
 
 
+def connections(server):
+    return [sum(w["connections"].values()) for w in server.stats()["workers"] if w["state"] == "ready"]
+
+
+def test_who_is_new_gets_a_share_however_often_others_were_new_before():
+    """That connections stay longer after each move is no matter then."""
+    needs_plain()
+    with MoveServer({"workers": 2}, crashes=True, errors=["."]) as s, Load(s.address, [10] * 100) as load:
+        proc.wait_until(lambda: load.answers > 300, "load")
+        for n in range(11):
+            victim = s.workers()[n % 2]
+            s.kill(signal.SIGSEGV, victim)
+            proc.wait_until(lambda: victim not in s.workers() and len(connections(s)) == 2, "another worker")
+            proc.wait_until(lambda: min(connections(s)) >= 38, lambda: (n, connections(s)), 3)
+        assert s.total()["lost"] == 0
+
+
 def test_small_clients_beside_large_ones_come_to_rest():
     """What is left of the unevenness are clients too large to move; the small ones do not wander between them."""
     needs_plain()
@@ -158,5 +175,6 @@ def test_small_clients_beside_large_ones_come_to_rest():
 
 
 for measuring in (test_from_all_on_one_worker, test_after_a_worker_was_killed, test_unequal_rates,
-                  test_small_clients_beside_large_ones_come_to_rest):
+                  test_small_clients_beside_large_ones_come_to_rest,
+                  test_who_is_new_gets_a_share_however_often_others_were_new_before):
     measuring.alone = True

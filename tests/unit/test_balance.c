@@ -102,6 +102,19 @@ static void test_told(void)
 	CU_ASSERT(balance_is_told(&(struct balance_view){.total = {100000, 9}, .workers = 4}));
 }
 
+static void test_newcomers(void)
+{
+	const struct balance_view busy = {.total = {4000, 400}, .workers = 4};
+	const struct balance_view idle = {.total = {0, 400}, .workers = 4};
+
+	CU_ASSERT_TRUE(balance_is_newcomer(&busy, &(struct balance_load){0, 0}));
+	CU_ASSERT_TRUE(balance_is_newcomer(&busy, &(struct balance_load){499, 49}));
+	CU_ASSERT_FALSE(balance_is_newcomer(&busy, &(struct balance_load){499, 50}));
+	CU_ASSERT_FALSE(balance_is_newcomer(&busy, &(struct balance_load){500, 0}));
+	CU_ASSERT_TRUE(balance_is_newcomer(&idle, &(struct balance_load){0, 49}));
+	CU_ASSERT_FALSE(balance_is_newcomer(&idle, &(struct balance_load){0, 50}));
+}
+
 /* Moves of a connection that moves as soon as it may. */
 static unsigned moves_within(uint64_t seconds)
 {
@@ -389,6 +402,7 @@ CU_TestInfo balance_tests[] = {
 	{"idle ones", test_idle},
 	{"rooms", test_rooms},
 	{"enough requests to tell by", test_told},
+	{"newcomers", test_newcomers},
 	{"moves of a connection are bounded", test_moves_are_bounded},
 	{"all on one", test_all_on_one},
 	{"uneven", test_uneven},
