@@ -17,6 +17,13 @@ static void announce(struct master *master)
 	upgrade_check_kill(&master->check);
 }
 
+/* It would start without a listener. */
+static void forget_waiting(struct row *row)
+{
+	if (row->state == SLOT_BACKOFF)
+		row_drain(row);
+}
+
 void master_stop(struct master *master, void (*end)(struct row *))
 {
 	announce(master);
@@ -28,8 +35,8 @@ void master_stop(struct master *master, void (*end)(struct row *))
 	else
 		atomic_store(&master->rows.scoreboard->stopping, 1);
 	master_each_row(master, NULL, end);
-	if (end == row_kill) /* else it answers until the workers have gone */
-		master_each_admin(master, NULL, row_kill);
+	/* Else one that is up answers until the workers have gone. */
+	master_each_admin(master, NULL, end == row_kill ? row_kill : forget_waiting);
 	/* The workers have the listeners still, and take what is in their queues. */
 	for (struct generation *generation = master->all; generation; generation = generation->next)
 		generation_retire(generation);

@@ -182,10 +182,11 @@ static uint64_t wait_ms(const struct row *row, uint64_t limit_ms)
 	return is_early && ms < ADMIN_AFTER_MS ? ADMIN_AFTER_MS : ms;
 }
 
-/* A process of the program before this one has no successor. */
+/* A process of the program before this one has no successor, nor has one whose listeners are closed
+ * here. */
 static void wait_for_restart(struct row *row)
 {
-	if (row->generation->foreign) {
+	if (row->generation->foreign || row->generation->retired) {
 		row_feed(row, SLOT_DRAIN, NULL);
 		return;
 	}

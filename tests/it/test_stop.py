@@ -42,6 +42,30 @@ def test_graceful_stop_finishes_what_is_in_flight():
             assert s.wait_exit() == 0
 
 
+def test_admin_process_that_dies_around_a_stop_is_not_replaced():
+    """One that is due for its start at a stop, or dies after it, would find its listener closed."""
+    for first in ("stop", "death"):
+        with Admin({"routes": hello_and(kit_route("/later", "later", n=900))}, fds=False,
+                   errors=["admin .*SIGKILL"]) as s:
+            admin = s.admin()
+            with s.client() as c, s.client() as idle:
+                assert idle.get().status == 200
+                c.send(get("/later"))
+                c.expect_silence(0.1)
+                if first == "death":
+                    os.kill(s.pid, signal.SIGSTOP)
+                    os.kill(admin, signal.SIGKILL)
+                    s.kill(signal.SIGTERM)
+                    os.kill(s.pid, signal.SIGCONT)
+                else:
+                    s.kill(signal.SIGTERM)
+                    idle.expect_closed(1)
+                    os.kill(admin, signal.SIGKILL)
+                assert c.receive().text == "later"
+            assert s.wait_exit() == 0
+            assert len(s.log.find(r"admin \([0-9]+\) ended")) == 1, s.log.tail()
+
+
 def test_stop_answers_a_request_whose_body_is_still_coming():
     with Server() as s, s.client() as c:
         data = post("/echo", b"x" * 1000)
