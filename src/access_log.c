@@ -182,7 +182,7 @@ static void fill(struct record *record, const struct conn *conn, const struct re
 		.status = status,
 		.bytes = http_has_body(status) && !http->is_head ? bytes : 0,
 		.duration_us = request->received_ns ? (now - request->received_ns) / 1000 : 0,
-		.handler_us = request->handled_ns ? (now - request->handled_ns) / 1000 : 0,
+		.handler_us = request->handler_ns / 1000,
 		.worker = engine->args->number,
 		.served = conn->served,
 		.route = request->route ? request->route->path : "-",

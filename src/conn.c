@@ -124,6 +124,7 @@ void conn_refuse(struct conn *conn, struct request *request, int status)
 	struct engine *engine = conn->io.data;
 
 	engine_count(engine, COUNTER_requests, 1);
+	conn->served++;
 	conn->closing = conn->linger = true;
 	respond_error(conn, request, status);
 }

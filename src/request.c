@@ -119,6 +119,7 @@ static void clear(struct request *request)
 	request->continued = request->replayed = false;
 	request->state = REQUEST_READING;
 	request->received_ns = request->deadline_ns = request->print = 0;
+	request->handler_ns = 0;
 	request->route = NULL;
 }
 

@@ -65,6 +65,7 @@ struct request {
 	uint64_t deadline_ns;     /* 0: none */
 	uint64_t handled_ns;      /* when the handler was called, as of the loop's turn */
 	uint64_t handled_ticks;   /* the same, in ticks_now() */
+	uint64_t handler_ns;      /* how long it took to answer; 0: it has not */
 	uint64_t print;           /* in the quarantine, while that is used; 0: none */
 
 	struct answer answer;

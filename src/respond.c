@@ -139,11 +139,10 @@ static void log_mistake(const struct request *request)
 void respond(struct conn *conn, struct request *request)
 {
 	struct engine *engine = conn->io.data;
-	uint64_t handler_ns;
 
-	handler_ns = latency_handled(&engine->latency, request->route->times, request->handled_ticks);
-	PROBE(request, conn->io.fd, request->route->path, handler_ns);
-	(void)handler_ns; /* where there are no probes */
+	request->handler_ns =
+		latency_handled(&engine->latency, request->route->times, request->handled_ticks);
+	PROBE(request, conn->io.fd, request->route->path, request->handler_ns);
 	if (request->deadline_ns)
 		count_late(engine, request);
 	if (request->print)

@@ -48,6 +48,25 @@ def test_access_log_has_a_line_per_request():
         assert {str(v) for line in lines for v in line.values()} >= {"GET", "200", "/?x7"}, lines[0]
 
 
+def test_access_log_tells_a_handlers_own_time_and_counts_refused_requests():
+    with Server({"access_log": {"path": "access.log"},
+                 "routes": [kit_route("/now", "ok"), kit_route("/later", "later", n=20)]}) as s:
+        path = os.path.join(s.folder, "access.log")
+        with s.client() as c:
+            c.get("/later")
+            c.send(get("/nowhere") + get("/now") * 40)
+            assert [c.receive().status for _ in range(41)] == [404] + [200] * 40
+            c.ask(b"BAD\r\n\r\n")
+        s.stop()
+        lines = [json.loads(line) for line in lines_of(path)]
+        later, nowhere, now, bad = lines[0], lines[1], lines[2:-1], lines[-1]
+        assert 20000 <= later["handler_us"] <= later["duration_us"], later
+        assert nowhere["handler_us"] == 0 == bad["handler_us"], (nowhere, bad)
+        # Each has waited for those before it, and its handler for nobody.
+        assert sum(line["handler_us"] for line in now) < sum(line["duration_us"] for line in now) / 2, now
+        assert [line["requests"] for line in lines] == list(range(1, 44)), lines
+
+
 def test_access_log_in_combined_format_and_sampled():
     with Server({"access_log": {"path": "access.log", "format": "combined"}}) as s:
         with s.client() as c:
