@@ -85,6 +85,18 @@ void access_log_close(struct access_log *log)
 	free(log);
 }
 
+/* The memory may be damaged. */
+void access_log_rescue(struct access_log *log)
+{
+	size_t len = log->len;
+
+	if (len == 0 || len > sizeof log->buffer)
+		return;
+	log->len = 0;
+	if (write(log->fd, log->buffer, len) != (ssize_t)len)
+		engine_count(log->engine, COUNTER_log_dropped, log->lines);
+}
+
 void access_log_reopen(struct access_log *log, int fd)
 {
 	flush(log);

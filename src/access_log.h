@@ -19,6 +19,9 @@ struct access_log *access_log_open(struct engine *engine, int fd);
 /* Flushes and closes. */
 void access_log_close(struct access_log *log);
 
+/* What is gathered, by one bare call: for a fault handler. */
+void access_log_rescue(struct access_log *log);
+
 /* Another fd from now on; what is gathered still goes to the one before. */
 void access_log_reopen(struct access_log *log, int fd);
 

@@ -16,6 +16,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "access_log.h"
 #include "conn_rescue.h"
 #include "engine.h"
 #include "fault_report.h"
@@ -24,8 +25,8 @@
 #include "threads.h"
 
 /*
- * What is called from the signal handlers, here, in conn_rescue.c and in fault_report.c, and why
- * that is safe there.  The program is linked with -z now, so that no call has to be resolved then.
+ * What is called from the signal handlers, here, in conn_rescue.c, fault_report.c and access_log.c,
+ * and why that is safe there.  The program is linked with -z now, so that no call has to be resolved then.
  *
  * sigaction, sigprocmask and their sets, alarm, timer_settime, pause, getpid, clock_gettime, time,
  * write, close                    on the list of signal-safety(7)
@@ -196,6 +197,13 @@ static void hand_over(void)
 	conn_rescue_all(fault.engine, &fault.cause);
 }
 
+/* Lines of what was answered before. */
+static void rescue_access_log(void)
+{
+	if (fault.engine->access_log)
+		access_log_rescue(fault.engine->access_log);
+}
+
 static void report(void)
 {
 	fault_report(&fault.cause, fault.engine, fault.summary);
@@ -276,6 +284,7 @@ static void finish(void *context)
 	attempt(tell_master, STEP_MS);
 	fault.hand_over_left = !attempt(hand_over, HAND_OVER_MS);
 	attempt(conn_rescue_end, STEP_MS);
+	attempt(rescue_access_log, STEP_MS);
 	if (fault.cause.thread == fault.main_thread)
 		report_all();
 	attempt(report_hand_over, STEP_MS);

@@ -122,6 +122,21 @@ def test_pipelined_answers_before_the_crash_go_out_and_what_is_behind_it_goes_on
         c.expect_closed()
 
 
+def test_access_log_has_every_line_but_the_crashs_own():
+    with crash_server(1, config={"access_log": {"path": "access.log"}}) as s:
+        with s.client() as c:
+            for i in range(5):
+                c.send(get("/c?x") * 20 + get("/c?null"))
+                assert [c.receive().status for _ in range(21)] == [200] * 20 + [500]
+        with s.client() as c:
+            assert c.get("/c?y").status == 200
+        s.stop()
+        with open(os.path.join(s.folder, "access.log"), encoding="ascii") as f:
+            lines = f.read().splitlines()
+        assert all(line.endswith("}") for line in lines), lines
+        assert len(lines) == 101 and "/c?null" not in "".join(lines), len(lines)
+
+
 def ran(s, what):
     return len(s.log.find(r"ran pend=\d+ %s$" % re.escape(what)))
 
