@@ -25,6 +25,7 @@ enum {
 	COPY_REST_MAX = REQUEST_READ_SIZE / 2, /* of a request, copied out of the shared read buffer */
 	ARENA_HELD_MAX = 262144, /* arena memory that unsent responses may refer to */
 	READ_MIN = 1024,         /* octets that a read has room for */
+	PROXY_ERRORS_LOGGED = 10, /* in a second */
 	ANNOUNCED_MAX = 32768,   /* octets that are reserved for a request before they come */
 	REQUESTS_AT_ONCE = 32,   /* of one connection; then the others have their turn */
 	OUTPUT_AT_ONCE = 65536,  /* the same in octets of answers */
@@ -357,6 +358,26 @@ static void on_lingering(struct conn *conn)
 		conn_close(conn);
 }
 
+/* Anybody may provoke it at will: it must not fill the log. */
+static void note_proxy_error(const struct conn *conn)
+{
+	static uint64_t second;
+	static unsigned lines;
+	struct engine *engine = conn->io.data;
+	char peer[PEER_TEXT];
+
+	engine_count(engine, COUNTER_proxy_error, 1);
+	if (second != engine->now_ns / 1000000000) {
+		second = engine->now_ns / 1000000000;
+		lines = 0;
+	}
+	if (++lines > PROXY_ERRORS_LOGGED)
+		return;
+	log_warn("%s on listener %s did not begin with a good PROXY protocol header: closed",
+		 peer_text(&conn->peer, peer),
+		 conn->unlisted ? "that is no more" : engine->config->listens[conn->listener].address);
+}
+
 /* Nothing is answered before the header is whole: who does not send one is no client.  The timeout
  * began when it was accepted. */
 static void on_proxy_header(struct conn *conn)
@@ -374,6 +395,7 @@ static void on_proxy_header(struct conn *conn)
 		return;
 	}
 	if (progress == PROXY_BAD) {
+		note_proxy_error(conn);
 		request_reset(request);
 		conn_close(conn);
 		return;

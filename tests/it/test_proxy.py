@@ -99,6 +99,26 @@ def test_header_is_required_there_and_refused_elsewhere():
             assert c.receive().status == 501  # to HTTP a method that nobody knows
 
 
+def test_bad_header_is_counted_and_told_with_peer_and_listener():
+    with proxied(stats={"file": "stats.json", "interval": "100ms"}) as s:
+        for bad in (get("/"), V1[:-2] + b"\n" + get("/")):
+            with s.client() as c:
+                c.send(bad)
+                s.log.wait(r"warn.*%s on listener 127\.0\.0\.1:0 .*PROXY" % re.escape(own_address(c)))
+                c.expect_closed(reset_allowed=True)
+        for _ in range(60):
+            with s.client() as c:
+                c.send(get("/"))
+                c.expect_closed(reset_allowed=True)
+
+        def counted():
+            with open(os.path.join(s.folder, "stats.json"), encoding="utf-8") as f:
+                return json.load(f)["total"]["proxy_error"] == 62
+        proc.wait_until(counted, "62 counted")
+        seconds = [line[:19] for line in s.log.find(r"^(\S+) .*PROXY protocol header") for line in [line.group(1)]]
+        assert max(seconds.count(one) for one in seconds) <= 20, seconds
+
+
 def test_header_that_does_not_come_is_waited_for_no_longer_than_a_request():
     with proxied() as s:
         for part in (b"", b"PROX", V2 + b"\x21\x11\0\x0c"):
