@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,8 +31,17 @@ static const char options_usage[] =
 	"  -o PATH=VALUE  use this value, whatever the file says; may be given again\n"
 	"  -t             test the configuration and its handlers\n"
 	"  -T             print the configuration in effect\n"
-	"  -V             print the version\n"
-	"  -h             print this text\n";
+	"  -V, --version  print the version\n"
+	"  -h, --help     print this text\n"
+	"Commands to a server that runs, which they find by admin.listen, stats.file or pidfile:\n"
+	"  stats          print its statistics\n"
+	"  top            show them in the terminal, each second anew\n"
+	"  reload         put a new configuration and new handlers in place, and say how that went\n"
+	"  stop           end it, gracefully\n"
+	"  upgrade        put the program on disk in its place\n"
+	"  reopen         open its log files anew\n"
+	"  -j             stats: as JSON, on a terminal too\n"
+	"  -p PID         the master process, where there is no pidfile\n";
 
 enum mode { MODE_SERVE, MODE_TEST, MODE_DUMP, MODE_VERSION, MODE_HELP, MODE_WRONG };
 
@@ -71,9 +81,11 @@ static enum mode mode_of(int option)
 
 static void parse(struct arguments *arguments, int argc, char **argv)
 {
+	static const struct option words[] = {
+		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0}};
 	int option;
 
-	while ((option = getopt(argc, argv, "+c:o:tTVh")) != -1) {
+	while ((option = getopt_long(argc, argv, "+c:o:tTVh", words, NULL)) != -1) {
 		if (option == 'c')
 			arguments->path = optarg;
 		else if (option == 'o')

@@ -205,7 +205,8 @@ static void commit(struct master *master)
 	master->status.generation = new->number;
 	master->status.workers = new->workers;
 	master->status.state = MASTER_SERVING;
-	log_info("serving: %u workers, generation %u", new->workers, new->number);
+	log_info("serving: %u worker%s, generation %u", new->workers, new->workers == 1 ? "" : "s",
+		 new->number);
 	if (old) {
 		master_note_reload(master, NULL);
 		log_info("reload done: generation %u", new->number);

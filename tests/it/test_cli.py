@@ -24,10 +24,12 @@ def expect(done, code, *patterns):
 
 def test_version_and_help():
     expect(run(["-V"]), 0, "whitecap")
-    done = run(["-h"])
-    expect(done, 0)
-    for option in ("-c", "-t", "-T", "-o", "-V", "-h"):
-        assert option in done.stdout, option
+    expect(run(["--version"]), 0, "whitecap")
+    for help_option in ("-h", "--help"):
+        done = run([help_option])
+        expect(done, 0)
+        for word in ("-c", "-t", "-T", "-o", "-V", "-h", "-j", "-p", "stats", "top", "reload", "stop", "upgrade", "reopen"):
+            assert "\n  %s" % word in done.stdout, word
 
 
 def test_wrong_usage_is_64():
