@@ -15,9 +15,11 @@
 static const struct command {
 	const char *name;
 	int (*run)(const struct command_options *options);
+	bool changes; /* the server's generation: not with a configuration that is no good */
 } commands[] = {
-	{"stats", command_stats},     {"top", command_top},         {"reload", command_reload},
-	{"stop", command_stop},       {"upgrade", command_upgrade}, {"reopen", command_reopen},
+	{"stats", command_stats, false},    {"top", command_top, false},
+	{"reload", command_reload, true},   {"stop", command_stop, false},
+	{"upgrade", command_upgrade, true}, {"reopen", command_reopen, false},
 };
 
 const char command_usage[] =
@@ -92,6 +94,8 @@ static int run(const struct command *command, struct arguments *arguments)
 	err_init(&err);
 	config = config_load(arguments->path, arguments->overrides, &err);
 	if (!config) {
+		if (command->changes)
+			fprintf(stderr, COMMAND_NOTHING_CHANGED, command->name);
 		fprintf(stderr, "%s\n", err.text);
 		return MASTER_CONFIG;
 	}

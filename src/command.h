@@ -40,4 +40,7 @@ int command_reopen(const struct command_options *options);
  */
 json_t *command_read_stats(const struct config *config, struct err *err);
 
+/* Takes the name of the command; the reason follows. */
+#define COMMAND_NOTHING_CHANGED "whitecap: the %s failed, nothing has changed:\n"
+
 #endif

@@ -215,7 +215,7 @@ static int change_generation(const struct command_options *options, int number, 
 		return code;
 	error = json_string_value(json_object_get(json_object_get(stats, "reload"), "error"));
 	if (failed)
-		fprintf(stderr, "whitecap: the %s failed, nothing has changed:\n%s\n", what,
+		fprintf(stderr, COMMAND_NOTHING_CHANGED "%s\n", what,
 			error ? error : "its reason is in the log");
 	else
 		printf("%s done: generation %" JSON_INTEGER_FORMAT "\n", what,

@@ -73,26 +73,29 @@ static void paint(const char *text)
 	fflush(stdout);
 }
 
-static void show(const struct config *config)
+/* False: the server does not answer, and *err says why. */
+static bool show(const struct config *config, struct err *err)
 {
 	char *text = NULL;
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
-	struct err err;
 	json_t *stats;
+	bool answers;
 
 	if (!out)
-		return;
-	err_init(&err);
-	stats = command_read_stats(config, &err);
+		return false;
+	err_init(err);
+	stats = command_read_stats(config, err);
+	answers = stats != NULL;
 	if (stats)
 		stats_table_print(out, stats, rows());
 	else
-		fprintf(out, "the server does not answer; trying again\n\n%s", err.text);
+		fprintf(out, "the server does not answer; trying again\n\n%s", err->text);
 	json_decref(stats);
 	if (fclose(out) == 0)
 		paint(text);
 	free(text);
+	return answers;
 }
 
 /* Until a key, a signal, or the next second.  Whether it is over. */
@@ -109,6 +112,8 @@ static bool wait_for_end(void)
 int command_top(const struct command_options *options)
 {
 	struct termios before, raw;
+	struct err err;
+	bool has_answered = false;
 
 	if (!isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) < 0) {
 		fputs("whitecap: top needs a terminal; stats does not\n", stderr);
@@ -118,12 +123,16 @@ int command_top(const struct command_options *options)
 	raw = before;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
+	err_init(&err);
 	fputs(ENTER, stdout);
 	do
-		show(options->config);
+		has_answered |= show(options->config, &err);
 	while (!wait_for_end());
 	fputs(LEAVE, stdout);
 	fflush(stdout);
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
-	return MASTER_OK;
+	if (has_answered)
+		return MASTER_OK;
+	fprintf(stderr, "whitecap: the server did not answer: %s\n", err.text);
+	return MASTER_FAILED;
 }

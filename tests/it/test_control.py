@@ -34,6 +34,7 @@ def test_reload_tells_the_mistakes():
         s.write_text('{"wrokers": 1}')
         done = s.command("reload", "-c", s.path)
         assert done.returncode == 2 and "wrokers" in done.stderr, done
+        assert done.stderr.startswith("whitecap: the reload failed, nothing has changed:\n"), done
         s.write_config(routes=[kit_route("/*", "status", n=200, init="fail")])
         s.errors.append("told to fail|init of")
         done = s.command("reload", "-c", s.path)
@@ -151,6 +152,10 @@ def test_top_shows_resizes_and_quits():
         t.wait("serving")
         os.kill(t.pid, signal.SIGTERM)
         assert t.exit_code() == 0 and "\x1b[?1049l" in t.text
+    t = Terminal([build.binary(), "top", "-o", "admin.listen=127.0.0.1:1"])
+    t.wait("does not answer")
+    os.write(t.fd, b"q")
+    assert t.exit_code() == 1 and re.search(r"l\s*whitecap: the server did not answer: .*refused", t.text), t.text
     done = run(["top"])
     assert done.returncode == 1 and "terminal" in done.stderr
 
