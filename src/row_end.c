@@ -75,15 +75,15 @@ static void account(struct row *row, int status, const char *how)
 	row->fault = NULL;
 }
 
-/* A process that was asked to leave, and one that has been proven and is done, end as they should.
- */
+/* A process that was asked to leave, and a proving child that has told its outcome, end as they
+ * should. */
 static void log_end(const struct row *row, int status, const char *how)
 {
 	bool asked = row->state == SLOT_DRAINING || row->state == SLOT_KILLING;
 	bool is_worker = row->number != ROW_PROVER && !row_waits(row);
 	enum log_level level = LOG_ERROR;
 
-	if (asked || status == 0)
+	if (asked || status == 0 || (row->number == ROW_PROVER && WIFEXITED(status)))
 		level = is_worker ? LOG_INFO : LOG_DEBUG;
 	log_line(level, "%s (%d) ended: %s, generation %u, after %.3f s", row_name(row),
 		 (int)row->pid, how, row->generation->number, (double)row_alive_ms(row) / 1000);
