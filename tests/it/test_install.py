@@ -106,7 +106,8 @@ def complete(*words):
 def usage():
     """Word of a sub-command, or "" -> options, as the server's own help has them."""
     text = run(["-h"]).stdout
-    out = {"": set(re.findall(r"(?m)^  (-\w)", text))}
+    own, _, _ = text.partition("\nCommands ")
+    out = {"": set(re.findall(r"(?m)^  (-\w)", own))}
     for line in text.split("\n"):
         found = re.match(r"       whitecap ([a-z |]+) ", line)
         for word in found.group(1).split("|") if found else ():
