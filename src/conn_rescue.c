@@ -21,7 +21,7 @@
 #include "route.h"
 
 enum {
-	FULL_WAITS_MAX = 500, /* pauses of 1 ms for room in the exchange, in all */
+	FULL_WAITS_MAX = 400, /* pauses of 1 ms for room in the exchange; again for the last answers */
 	SKIPS_MAX = 4096,     /* damaged connections */
 	FDS_MAX = 1 << 20,
 	BODY_MAX = 64,
@@ -514,6 +514,7 @@ void conn_rescue_answer(void)
 		return;
 	while (must_wait(rescue.engine->args))
 		nanosleep(&pause, NULL);
+	rescue.waits = 0;
 	if (is_stopping())
 		send_errors();
 	else

@@ -283,12 +283,12 @@ static void finish(void *context)
 	attempt(summarise, STEP_MS);
 	attempt(tell_master, STEP_MS);
 	fault.hand_over_left = !attempt(hand_over, HAND_OVER_MS);
-	attempt(conn_rescue_end, STEP_MS);
+	fault.hand_over_left |= !attempt(conn_rescue_end, STEP_MS);
 	attempt(rescue_access_log, STEP_MS);
 	if (fault.cause.thread == fault.main_thread)
 		report_all();
-	attempt(report_hand_over, STEP_MS);
 	attempt(answer, ANSWER_MS);
+	attempt(report_hand_over, STEP_MS);
 	set_timer(0);
 	atomic_store(&done, true);
 	if (fault.cause.thread != fault.main_thread)

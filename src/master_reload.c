@@ -264,7 +264,7 @@ static void start_workers(struct master *master)
 	}
 	if (master->active && rows_free(&master->rows) < next->workers)
 		return;
-	next->trial = master_canary_is_wanted(master);
+	next->trial = master->active && master_canary_is_wanted(master);
 	if (next->trial)
 		watchdog_set(&master->watchdog, master->active->config, next->config);
 	if (next->trial)

@@ -14,7 +14,7 @@ import tempfile
 from typing import NamedTuple
 
 from build import build_seed
-from processes import Server, Trouble, descendants, free_port, read_file
+from processes import Server, Trouble, descendants, free_port, read_file, wait_for
 from scenarios import bid_request, get
 from servers import bidder_options, whitecap_command, whitecap_config
 from symbols import HandlerSymbols, readable
@@ -96,10 +96,12 @@ def read_costs(path, handlers):
 
 
 def worker_of(server):
-    children = [pid for pid in descendants(server.process.pid) if pid != server.process.pid]
-    if len(children) != 1:
-        raise Trouble(f"one worker expected beside the master, found {len(children)}")
-    return children[0]
+    """The one beside the master, once the proving child has gone."""
+    def children():
+        return [pid for pid in descendants(server.process.pid) if pid != server.process.pid]
+
+    wait_for(lambda: len(children()) == 1, lambda: f"one worker beside the master, found {len(children())}", 60)
+    return children()[0]
 
 
 def count_run(directory, plan, timeouts=None):
