@@ -126,8 +126,8 @@ def main():
     ap.add_argument("--build-dir", help="where src/whitecap is (default: here, or the source tree)")
     ap.add_argument("-k", dest="pattern", help="only tests whose name this regular expression finds")
     # They wait more than they work.
-    ap.add_argument("-j", dest="jobs", type=int, default=len(os.sched_getaffinity(0)) + 1,
-                    help="so many tests at a time (default: one more than there are processors)")
+    ap.add_argument("-j", dest="jobs", type=int, default=len(os.sched_getaffinity(0)),
+                    help="so many tests at a time (default: processors)")
     ap.add_argument("--list", action="store_true")
     ap.add_argument("--slowest", type=int, default=0, help="also print the N slowest")
     a = ap.parse_args()

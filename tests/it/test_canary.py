@@ -85,7 +85,7 @@ def check_rolled_back(s, callers, workers, pattern):
 def test_a_good_one_goes_on():
     with server() as s, Callers(s.address) as callers:
         old = s.workers()
-        s.write_config(routes=[kit_route("/*", "block", n=0)], reload=canary(0.8, canary_latency=1000))
+        s.write_config(routes=[kit_route("/*", "block", n=0)], reload=canary(2, canary_latency=1000))
         s.kill(signal.SIGHUP)
         proc.wait_until(lambda: s.log.find("canary: one worker of generation 2 serves"), "a canary")
         assert len(s.workers()) == 3, s.workers()
@@ -228,7 +228,7 @@ def test_one_that_hangs_is_taken_back():
 def test_one_is_not_recycled_meanwhile():
     with server() as s, Callers(s.address):
         s.write_config(routes=[kit_route("/*", "block", n=0)], limits={"worker_requests": 20},
-                       reload=canary(0.8, canary_latency=1000))
+                       reload=canary(2, canary_latency=1000))
         s.kill(signal.SIGHUP)
         proc.wait_until(lambda: s.log.find("reload done"), lambda: s.log.tail())
         judged = s.log.find("canary: as good as the others, after ([0-9]+) requests")
