@@ -125,9 +125,8 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[1])
     ap.add_argument("--build-dir", help="where src/whitecap is (default: here, or the source tree)")
     ap.add_argument("-k", dest="pattern", help="only tests whose name this regular expression finds")
-    # They wait more than they work.
     ap.add_argument("-j", dest="jobs", type=int, default=len(os.sched_getaffinity(0)),
-                    help="so many tests at a time (default: processors)")
+                    help="so many tests at a time (default: as many as there are processors)")
     ap.add_argument("--list", action="store_true")
     ap.add_argument("--slowest", type=int, default=0, help="also print the N slowest")
     a = ap.parse_args()
