@@ -216,7 +216,9 @@ def test_kernel_without_room_in_a_worker():
         settle(s)
         fds = proc.fd_kinds(s.worker)
         for call, error in possible(WORKER_CALLS):
-            for when in ("1+2", "2+3") if EVERY == 1 else ("1+2",):
+            # Where it sleeps no call may be failing when strace goes: the kernel would answer ENOSYS.
+            usual = ("1+2", "2+3") if EVERY == 1 else ("1+2",)
+            for when in ("1..19+2",) if call.startswith("epoll_wait") else usual:
                 check_worker_call(s, call, error, when)
         proc.wait_until(lambda: proc.fd_kinds(s.worker) == fds, lambda: "fds %s, now %s" % (fds, proc.fd_kinds(s.worker)))
         assert converse(s) == ALL_FINE
