@@ -52,6 +52,7 @@ def spread(s, clients):
 def test_connections_are_spread_fairly():
     """B20: in a burst and one by one, and after the death of a worker."""
     with Server({"workers": 4, "routes": hello_and(kit_route("/who", "who"))}) as s:
+        proc.wait_until(lambda: len({s.get("/who").text for _ in range(20)}) == 4, "four workers that accept")
         for _ in range(2):
             clients = [s.client() for _ in range(400)]
             count = spread(s, clients)

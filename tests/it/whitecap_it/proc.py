@@ -179,7 +179,9 @@ def reap_strays(known=()):
         if alive(pid):
             try:
                 with open("/proc/%d/cmdline" % pid) as f:
-                    found.append("%d: %s" % (pid, f.read().replace("\0", " ").strip()))
+                    words = f.read().replace("\0", " ").strip()
+                if words:  # else it is about to end: its memory is gone already
+                    found.append("%d: %s" % (pid, words))
             except OSError:
                 pass
             kill_quietly(pid)
