@@ -282,7 +282,7 @@ static bool is_servers_own(struct wc_span name)
 	};
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (name.len == names[i].len && strncasecmp(name.ptr, names[i].ptr, name.len) == 0)
+		if (name.len == names[i].len && octet_equal_case(name.ptr, names[i].ptr, name.len))
 			return true;
 	return false;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of a connection share, and nobody else includes: conn.c (reading, its events, how
- * it begins and moves), conn_turns.c (who waits for whom), conn_state.c (what it holds, how it ends),
- * conn_output.c (sending) and conn_expire.c (timeouts and draining).
+ * What the files of a connection share, and nobody else includes: conn.c (its events, how it
+ * begins and moves), conn_input.c (reading), conn_turns.c (who waits for whom), conn_state.c (what it
+ * holds, how it ends), conn_output.c (sending) and conn_expire.c (timeouts and draining).
  */
 #ifndef CONN_PARTS_H
 #define CONN_PARTS_H
@@ -65,6 +65,21 @@ void conn_unwatched(struct conn *conn);
  * octets. */
 void conn_start_linger(struct conn *conn);
 
+/* conn_input.c: what came in, while the connection... */
+
+/* ...is between requests, or inside one. */
+void conn_on_readable(struct conn *conn);
+
+/* ...waits for its handler: what the client sends next is kept, as far as there is room. */
+void conn_on_pending_readable(struct conn *conn);
+
+/* ...is read on only so that the client closes first. */
+void conn_on_lingering(struct conn *conn);
+
+/* ...has to begin with a PROXY protocol header.  Nothing is answered before that is whole: who does
+ * not send one is no client.  The timeout began when it was accepted. */
+void conn_on_proxy_header(struct conn *conn);
+
 /* conn_output.c */
 
 /* Octets of the output that the client has not acknowledged; -1: unknown. */
@@ -99,7 +114,9 @@ void conn_advance(struct engine *engine, struct request *request);
 
 /* An answer by which the connection ends. */
 void conn_refuse(struct conn *conn, struct request *request, int status);
-void conn_on_readable(struct conn *conn);
+
+/* The shared buffer is free again, what is left of it is the connection's own.  False: closed. */
+bool conn_keep_rest(struct conn *conn, struct request *request);
 
 /* conn_expire.c */
 

@@ -21,6 +21,7 @@
 
 enum {
 	EVENTS = 128,        /* at once, without libev's lists having to grow */
+	LINES_MAX = 10,      /* of each kind that is limited, in a second */
 	EPOLL_FD_MAX = 1024, /* the loop's is opened early, among the first descriptors */
 };
 
@@ -35,6 +36,15 @@ uint64_t engine_clock(void)
 uint64_t engine_now(void *engine)
 {
 	return ((const struct engine *)engine)->now_ns;
+}
+
+bool engine_may_log(const struct engine *engine, struct log_limit *limit)
+{
+	uint64_t second = engine->now_ns / 1000000000;
+
+	if (limit->second != second)
+		*limit = (struct log_limit){.second = second};
+	return ++limit->lines <= LINES_MAX;
 }
 
 const char *engine_date(struct engine *engine)

@@ -93,6 +93,14 @@ void engine_fini(struct engine *engine);
 uint64_t engine_clock(void);
 uint64_t engine_now(void *engine);
 
+/* Lines about what clients may provoke at will: at most ten a second of each kind. */
+struct log_limit {
+	uint64_t second;
+	unsigned lines;
+};
+
+bool engine_may_log(const struct engine *engine, struct log_limit *limit);
+
 /* The Date line's value, as of now. */
 const char *engine_date(struct engine *engine);
 

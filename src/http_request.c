@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <http_parser.h>
 #include <string.h>
-#include <strings.h>
 
 #include "http_chunked.h"
 #include "octet.h"
@@ -161,7 +160,7 @@ static uint32_t check_field(struct http_field *field, const char *buf, uint32_t 
 
 static bool value_is(const char *buf, struct http_span value, const char *text)
 {
-	return value.len == strlen(text) && strncasecmp(buf + value.at, text, value.len) == 0;
+	return value.len == strlen(text) && octet_equal_case(buf + value.at, text, value.len);
 }
 
 /* Calls `each` for every element of a comma-separated list that is not empty. */
@@ -297,8 +296,8 @@ static bool is_target_text(const char *s, uint32_t len)
 /* Length of "http://authority" in front of an absolute target; 0: it is none, or a bad one. */
 static uint32_t authority_end(const char *target, uint32_t len)
 {
-	uint32_t scheme = len > 7 && strncasecmp(target, "http://", 7) == 0    ? 7
-			  : len > 8 && strncasecmp(target, "https://", 8) == 0 ? 8
+	uint32_t scheme = len > 7 && octet_equal_case(target, "http://", 7)    ? 7
+			  : len > 8 && octet_equal_case(target, "https://", 8) ? 8
 									       : 0;
 	uint32_t end = scheme;
 

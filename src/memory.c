@@ -3,6 +3,7 @@
 
 #include "memory.h"
 
+#include <setjmp.h>
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,9 +13,11 @@ enum { RESERVE_SIZE = 65536 };
 
 static bool has_lacked, is_parsing;
 
-/* What jansson gets while it parses and there is nothing else. */
+/* What jansson gets while it parses and there is nothing else.  When that is used up, too, parsing
+ * is left, and what jansson had got is lost. */
 static alignas(max_align_t) char reserve[RESERVE_SIZE];
 static size_t reserve_used;
+static jmp_buf out_of_reserve;
 
 static void *note(void *memory)
 {
@@ -29,7 +32,7 @@ static void *take_reserve(size_t size)
 
 	size = (size + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
 	if (size > RESERVE_SIZE - reserve_used)
-		return NULL;
+		longjmp(out_of_reserve, 1);
 	reserve_used += size;
 	return at;
 }
@@ -58,12 +61,13 @@ void memory_watch_json(void)
 json_t *memory_parse_json(const char *text, size_t len, size_t flags, json_error_t *error)
 {
 	bool had_lacked = has_lacked;
-	json_t *root;
+	json_t *volatile root = NULL;
 
 	memory_watch_json();
 	is_parsing = true;
 	reserve_used = 0;
-	root = json_loadb(text, len, flags, error);
+	if (setjmp(out_of_reserve) == 0)
+		root = json_loadb(text, len, flags, error);
 	is_parsing = false;
 	if (has_lacked) {
 		json_decref(root);

@@ -29,4 +29,18 @@ static inline bool octet_all(const char *s, size_t len, unsigned kind)
 	return true;
 }
 
+static inline char octet_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+/* Whether they are the same but for the case of ASCII letters, whatever the locale. */
+static inline bool octet_equal_case(const char *a, const char *b, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (a[i] != b[i] && octet_lower(a[i]) != octet_lower(b[i]))
+			return false;
+	return true;
+}
+
 #endif

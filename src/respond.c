@@ -18,7 +18,6 @@
 enum {
 	ALLOW_MAX = 512,
 	ERROR_BODY_MAX = 64,
-	MISTAKES_LOGGED = 10, /* in a second */
 };
 
 static void count_response(struct engine *engine, const struct route *route, int status)
@@ -115,22 +114,11 @@ static void count_late(struct engine *engine, const struct request *request)
 		scoreboard_add(&request->route->counts->late, 1);
 }
 
-/* Clients may provoke mistakes at will: they must not fill the log. */
-static bool may_log(const struct engine *engine)
-{
-	static uint64_t second;
-	static unsigned lines;
-
-	if (second != engine->now_ns / 1000000000) {
-		second = engine->now_ns / 1000000000;
-		lines = 0;
-	}
-	return ++lines <= MISTAKES_LOGGED;
-}
-
 static void log_mistake(const struct request *request)
 {
-	if (!may_log(request->engine))
+	static struct log_limit limit;
+
+	if (!engine_may_log(request->engine, &limit))
 		return;
 	log_error("handler %s (route %s): %s; answered 500", request->route->handler->name,
 		  request->route->path, request->mistake);
@@ -232,11 +220,12 @@ static bool run(struct conn *conn, struct request *request, const struct route *
 
 static void log_quarantined(const struct request *request, uint64_t until_ns)
 {
+	static struct log_limit limit;
 	const struct http_request *http = &request->http;
 	const char *base = request->buf + request->pos;
 	uint64_t now_ns = request->engine->now_ns;
 
-	if (may_log(request->engine))
+	if (engine_may_log(request->engine, &limit))
 		log_error("handler %s (route %s): not called for %.*s %.*s, which crashed it or "
 			  "hung twice in a row; answered 500 for %.1f s more",
 			  request->route->handler->name, request->route->path,

@@ -327,7 +327,8 @@ void row_proven(struct row *row)
 {
 	if (row->number >= ROW_ADMIN || row->state != SLOT_STARTING)
 		return;
-	row_set_timer(row, row->generation->config->start_ms);
+	if (ev_is_active(&row->on_message)) /* else its time is over */
+		row_set_timer(row, row->generation->config->start_ms);
 	if (ipc_send(row->ipc, IPC_PROVEN, NULL, NULL, 0) < 0 && errno != EPIPE)
 		kill(row->pid, SIGKILL);
 }

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include <strings.h>
 
+#include "octet.h"
 #include "whitecap.h"
 
 static inline struct wc_span span_of(const char *text)
@@ -21,7 +21,7 @@ static inline bool span_is(struct wc_span s, const char *text)
 
 static inline bool span_is_case(struct wc_span s, const char *text)
 {
-	return s.len == strlen(text) && strncasecmp(s.ptr, text, s.len) == 0;
+	return s.len == strlen(text) && octet_equal_case(s.ptr, text, s.len);
 }
 
 #endif

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Clients as nobody wants them: attack.py MODE PORT COUNT [PACE]
 
-COUNT connections do as MODE says, and connect again when the server ends them, until this is killed; PACE is
-how many of them act in a second, where that matters.  Prints "waits" and waits for a line, prints "begins" and
+COUNT connections do as MODE says, and connect again when the server ends them or MODE wants it, until this is killed;
+PACE is how many of them act in a second, where that matters.  Prints "waits" and waits for a line, prints "begins" and
 the monotonic clock, then "ready" when all have begun.
 """
+import itertools
 import select
 import socket
 import sys
@@ -35,6 +36,7 @@ class Attack:
     start = b""
     goes_on = b""
     reads = True
+    once = False  # another connection after each answer
     at_once = 1 << 30
 
     def __init__(self, port, count, pace):
@@ -53,7 +55,8 @@ class Attack:
         number = client.fileno()
         self.clients[number] = [client, memoryview(self.start)]
         self.poll.register(client, (select.EPOLLIN if self.reads else 0) | select.EPOLLOUT)
-        self.order.append(number)
+        if self.goes_on:
+            self.order.append(number)
 
     def end(self, number):
         client, _ = self.clients.pop(number)
@@ -84,7 +87,7 @@ class Attack:
                 if events & (select.EPOLLERR | select.EPOLLHUP):
                     self.end(number)
                     continue
-                if events & select.EPOLLIN and not self.clients[number][0].recv(1 << 20):
+                if events & select.EPOLLIN and (not self.clients[number][0].recv(1 << 20) or self.once):
                     self.end(number)
                     continue
                 if events & select.EPOLLOUT:
@@ -169,8 +172,27 @@ class Chunks(Pipeline):
     start = post(b"Transfer-Encoding: chunked") + b"1\r\nx\r\n" * 1000000 + b"0\r\n\r\n"
 
 
-MODES = {each.__name__.lower(): each
-         for each in (Trickle, Heads, Bodies, Announced, Unread, Huge, Pipeline, Chunks)}
+class Connect(Attack):
+    """A request on each connection."""
+    start, once = SMALL, True
+
+
+class Crash(Connect):
+    """The request that crashes its worker, on one connection after the other."""
+    start = b"GET /crash HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class Crashes(Connect):
+    """Requests that crash their workers, each of them another one."""
+    numbers = itertools.count()
+
+    @property
+    def start(self):
+        return b"GET /crash?%d HTTP/1.1\r\nHost: a\r\n\r\n" % next(self.numbers)
+
+
+MODES = {each.__name__.lower(): each for each in
+         (Trickle, Heads, Bodies, Announced, Unread, Huge, Pipeline, Chunks, Connect, Crash, Crashes)}
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 """What slow and greedy clients cost the others, and what memory they take: scripts/bench hostile.
 
 In each round well-behaved clients (openloop) ask at a constant rate: alone, in the attack's first BURST_SECONDS,
-and while it goes on, SETTLE_SECONDS after all of its connections have begun.  The same burst against another server
+and while it goes on, SETTLE_SECONDS after all of its connections have begun.  The same attack on another server
 of the same CPU shows what of it is the machine's.
 The attackers are those of attack.py and of slowhttptest; they run with less priority on the CPU of those clients.
 """
 import contextlib
+import json
 import math
 import os
 import statistics
@@ -19,13 +20,13 @@ from typing import NamedTuple
 
 import build
 from mobility import read_stats
-from overload import LOAD_CPUS, SERVER_CPUS, openloop_command, run_openloop
+from overload import LOAD_CPUS, SERVER_CPUS, openloop_command
 from processes import Server, Trouble, affinity, descendants, free_port, pause, read_file, wait_for
 from report import number, table
 from servers import HERE, handler_path, whitecap_command
 
 RATE, CONNECTIONS = 1000, 64
-READY_SECONDS, SETTLE_SECONDS, BURST_SECONDS = 60, 2, 1
+WARM_SECONDS, READY_SECONDS, SETTLE_SECONDS, BURST_SECONDS, LONGEST_SECONDS = 0.5, 60, 2, 1, 120
 
 # The formula of whitecap(8), MEMORY.
 CONNECTION, REQUEST, FIELD, FIRST = 256, 12288, 16, 4096
@@ -44,6 +45,7 @@ class Attack(NamedTuple):
     connections: int
     most: int         # octets for each
     path: str = ""    # of slowhttptest
+    workers: int = 1
 
 
 def slow(title, options, connections, limit, path=""):
@@ -65,7 +67,17 @@ ATTACKS = {
     "huge": Attack("answers of 2 MiB each, not read", ("huge",), 1000, most(READ, not_taken=NOT_TAKEN)),
     "chunks": Attack("a million chunks of an octet", ("chunks",), 4, most(HEAD_SIZE + BODY_SIZE)),
     "pipeline": Attack("100,000 requests in one write", ("pipeline",), 4, most(READ, not_taken=NOT_TAKEN)),
+    "connect": Attack("another connection for each request", ("connect",), 8, most(100)),
+    "crash-1": Attack("the same; each crashes, one worker", ("crash",), 8, most(100)),
+    "crash-2": Attack("the same; each crashes, two workers", ("crash",), 8, most(100), workers=2),
+    "crashes": Attack("each crashes and is another one, two workers", ("crashes",), 8, most(100), workers=2),
 }
+
+
+class Tools(NamedTuple):
+    whitecap: str  # its build
+    openloop: str
+    crash: str     # a handler
 
 
 def attack_command(attack, port, seconds):
@@ -133,18 +145,22 @@ class Attacker:
         return read_stats(self.server, self.folder)["total"]["accept"]
 
 
+def resident(pid):
+    for line in read_file(f"/proc/{pid}/status").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
 class Memory:
-    """The most that a process has had while this was open, in octets."""
+    """The most that a server's processes have had while this was open, in octets."""
 
     def __init__(self, pid):
         self.pid, self.most, self.done = pid, 0, threading.Event()
         self.thread = threading.Thread(target=self.watch, daemon=True)
 
     def now(self):
-        for line in read_file(f"/proc/{self.pid}/status").splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        raise Trouble("the worker has died")
+        return sum(map(resident, descendants(self.pid)))
 
     def watch(self):
         while not self.done.wait(0.05):
@@ -159,13 +175,14 @@ class Memory:
         self.thread.join()
 
 
-def set_up(tools, folder, port):
+def set_up(tools, folder, port, workers):
     routes = [{"path": path, "handler": handler_path(tools.whitecap, handler), "options": options}
               for path, handler, options in (("/", "hello", {}), ("/echo", "echo", {}),
                                              ("/big", "hello", {"text": "b" * 65536}),
                                              ("/huge", "hello", {"text": "h" * 2097152}))]
+    routes.append({"path": "/crash", "handler": tools.crash})
     return whitecap_command(tools.whitecap, folder, {
-        "workers": 1, "listen": [f"127.0.0.1:{port}"], "admin": {"listen": None}, "routes": routes,
+        "workers": workers, "listen": [f"127.0.0.1:{port}"], "admin": {"listen": None}, "routes": routes,
         "log": {"level": "error"}, "stats": {"file": os.path.join(folder, "stats.json")}})
 
 
@@ -175,52 +192,72 @@ def percentile_us(answers, begin, end):
     return latencies[int(len(latencies) * 0.99)] if latencies else math.inf
 
 
-def watch_burst(openloop, attacker, port, folder, seconds):
-    """The attack begins while openloop has its clients ask."""
-    log = os.path.join(folder, "answers")
-    command = openloop_command(openloop, port, RATE, seconds + BURST_SECONDS + 1, CONNECTIONS) + ["-l", log]
-    with affinity(LOAD_CPUS):
-        load = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    pause(seconds + 0.5)
-    begun = attacker.begin()
-    if load.wait(3 * seconds + 60):
-        raise Trouble("openloop failed")
-    answers = [(int(due) / 1e6, int(us)) for due, us in map(str.split, read_file(log).splitlines())]
-    return {"quiet_p99_us": percentile_us(answers, 0, begun),
-            "burst_p99_us": percentile_us(answers, begun, begun + BURST_SECONDS)}
+class Clients:
+    """openloop while this is open; result() ends it."""
+
+    def __init__(self, tools, port, folder):
+        self.log = os.path.join(folder, "answers")
+        self.command = openloop_command(tools, port, RATE, LONGEST_SECONDS, CONNECTIONS) + ["-l", self.log]
+        self.process = None
+
+    def __enter__(self):
+        with affinity(LOAD_CPUS):
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def result(self):
+        """Its figures, and when each request was due, in s, with its latency in µs."""
+        self.process.terminate()
+        figures = self.process.communicate(timeout=30)[0]
+        if self.process.returncode:
+            raise Trouble("openloop failed")
+        lines = map(str.split, read_file(self.log).splitlines())
+        return json.loads(figures), [(int(due) / 1e6, int(us)) for due, us in lines]
 
 
 @contextlib.contextmanager
-def serving(tools):
+def serving(tools, workers=1):
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         port = free_port()
-        with Server(set_up(tools, folder, port), port, SERVER_CPUS, os.path.join(folder, "log")) as server:
+        with Server(set_up(tools, folder, port, workers), port, SERVER_CPUS, os.path.join(folder, "log")) as server:
             yield server, folder
 
 
-def measure_once(tools, openloop, attack, seconds):
-    with serving(tools) as (server, folder), Attacker(attack, server, folder, seconds + 30) as attacker:
-        memory = Memory(descendants(server.process.pid)[-1])
-        run_openloop(openloop, server.port, RATE, 0.2, CONNECTIONS)
+def measure_once(tools, attack, seconds, elsewhere):
+    """`elsewhere`: another server of the same CPU is attacked, which shows what that costs the machine."""
+    with contextlib.ExitStack() as stack:
+        server, folder = stack.enter_context(serving(tools, attack.workers))
+        target = stack.enter_context(serving(tools, attack.workers)) if elsewhere else (server, folder)
+        attacker = stack.enter_context(Attacker(attack, *target, seconds + 30))
+        clients = stack.enter_context(Clients(tools, server.port, folder))
+        pause(WARM_SECONDS)
+        memory = Memory(server.process.pid)
         before = memory.now()
         with memory:
-            result = watch_burst(openloop, attacker, server.port, folder, seconds)
+            start = time.monotonic()
+            pause(seconds)
+            begun = attacker.begin()
             attacker.wait_until_settled()
-            busy = run_openloop(openloop, server.port, RATE, seconds, CONNECTIONS)
-    return dict(result, p99_us=busy["all"]["p99_us"], closed=busy["closed"],
-                ratio=busy["all"]["p99_us"] / result["quiet_p99_us"],
-                burst_ratio=result["burst_p99_us"] / result["quiet_p99_us"],
-                unanswered=busy["due"] - busy["status"].get("200", 0),
-                octets=max(0, memory.most - before) / attack.connections)
+            settled = time.monotonic()
+            pause(seconds)
+            end = time.monotonic()
+            figures, answers = clients.result()
+    quiet, burst, later = (percentile_us(answers, *span) for span in (
+        (start, begun), (begun, begun + BURST_SECONDS), (settled, end)))
+    return {"quiet_p99_us": quiet, "burst_p99_us": burst, "p99_us": later, "burst_ratio": burst / quiet,
+            "ratio": later / quiet, "closed": figures["closed"],
+            "unanswered": figures["due"] - figures["status"].get("200", 0),
+            "octets": max(0, memory.most - before) / attack.connections}
 
 
-def measure_elsewhere(tools, openloop, attack, seconds):
-    """The same burst against another server of the same CPU: what it costs the machine, whoever is attacked."""
-    with serving(tools) as (server, folder), serving(tools) as (other, its_folder), \
-            Attacker(attack, other, its_folder, seconds + 30) as attacker:
-        result = watch_burst(openloop, attacker, server.port, folder, seconds)
-    return {"elsewhere_p99_us": result["burst_p99_us"],
-            "elsewhere_ratio": result["burst_p99_us"] / result["quiet_p99_us"]}
+def measure_attack(tools, attack, seconds):
+    control = measure_once(tools, attack, seconds, True)
+    return dict(measure_once(tools, attack, seconds, False),
+                **{f"elsewhere_{name}": value for name, value in control.items()})
 
 
 def summarize(attack, samples):
@@ -233,12 +270,12 @@ COLUMNS = (
     ("octets each", "octets", 1, 0),
     ("at most", "most", 1, 0),
     ("p99 ms alone", "quiet_p99_us", 1000, 1),
-    ("attacked", "p99_us", 1000, 1),
-    ("×", "ratio", 1, 1),
     ("first second", "burst_p99_us", 1000, 1),
     ("×", "burst_ratio", 1, 1),
-    ("of an attack elsewhere", "elsewhere_p99_us", 1000, 1),
-    ("×", "elsewhere_ratio", 1, 1),
+    ("× of an attack elsewhere", "elsewhere_burst_ratio", 1, 1),
+    ("later", "p99_us", 1000, 1),
+    ("×", "ratio", 1, 1),
+    ("× of an attack elsewhere", "elsewhere_ratio", 1, 1),
     ("not answered", "unanswered", 1, 0),
     ("closed", "closed", 1, 0),
 )
@@ -251,19 +288,13 @@ def results_table(results):
     return f"### {RATE:,} requests a second of {CONNECTIONS} well-behaved connections, one worker\n\n{table(rows)}"
 
 
-class Openloop(NamedTuple):
-    openloop: str
-
-
-def measure_hostile(tools, folder, rounds, seconds, only):
+def measure_hostile(servers, folder, rounds, seconds, only):
     build.install("hostile")
-    openloop = Openloop(build.build_program(folder, "openloop"))
+    tools = Tools(servers.whitecap, build.build_program(folder, "openloop"), build.build_handler(folder, "crash"))
     results = {}
     for name, attack in ATTACKS.items():
         if not only or name in only:
-            results[name] = summarize(attack, [dict(measure_once(tools, openloop, attack, seconds),
-                                                    **measure_elsewhere(tools, openloop, attack, seconds))
-                                               for _ in range(rounds)])
+            results[name] = summarize(attack, [measure_attack(tools, attack, seconds) for _ in range(rounds)])
             print(results_table({name: results[name]}).splitlines()[-1], flush=True)
     print("\n" + results_table(results), flush=True)
     return {"attacks": results}

@@ -5,11 +5,12 @@ import contextlib
 import os
 import socket
 import statistics
+import subprocess
 import tempfile
 import time
 
 from load import Idle, run_wrk
-from processes import Server, Trouble, free_port
+from processes import STOP_SECONDS, Server, Trouble, free_port, read_file
 from scenarios import SCENARIOS
 
 SERVER_CPUS, LOAD_CPUS = {0}, {1}
@@ -161,13 +162,16 @@ def measure_start(tools, kind, times):
 def start_once(tools, kind):
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         os.chmod(folder, 0o755)
-        port = free_port()
-        server = Server(kind.set_up(tools, SCENARIOS[0], folder, port, 1), port,
-                        log=os.path.join(folder, "log"))
-        begin = time.monotonic()
-        try:
-            server.spawn()
-            server.wait_until_served(pause=0.0002)
-            return (time.monotonic() - begin) * 1000
-        finally:
-            server.stop()
+        port, path = free_port(), os.path.join(folder, "log")
+        command = [tools.start, str(port), *kind.set_up(tools, SCENARIOS[0], folder, port, 1)]
+        with open(path, "ab") as log, \
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log) as starter:
+            try:
+                took_us = starter.stdout.readline()
+                starter.stdin.close()  # it ends the server then
+                starter.wait(STOP_SECONDS)
+            finally:
+                starter.kill()
+        if not took_us:
+            raise Trouble(f"{kind.name} did not start:\n{read_file(path)}")
+        return int(took_us) / 1000

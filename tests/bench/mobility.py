@@ -11,7 +11,8 @@ import tempfile
 import time
 
 from load import HERE, Idle
-from processes import Server, Trouble, affinity, descendants, free_port, pause, read_file, wait_for
+from processes import (Server, Trouble, affinity, descendants, free_port, pause, read_file,
+                       stat_fields, wait_for)
 from report import number, table
 from scenarios import SCENARIOS
 from servers import (HAPROXY, NGINX, WHITECAP, set_up_haproxy, set_up_nginx, set_up_whitecap, whitecap_command,
@@ -91,11 +92,11 @@ SUBJECTS = (
 
 
 @contextlib.contextmanager
-def running(tools, set_up):
+def running(tools, set_up, workers=WORKERS):
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         os.chmod(folder, 0o755)
         port = free_port()
-        command = set_up(tools, SCENARIOS[0], folder, port, WORKERS)
+        command = set_up(tools, SCENARIOS[0], folder, port, workers)
         with Server(command, port, SERVER_CPUS, os.path.join(folder, "log")) as server:
             yield server, folder
 
@@ -192,6 +193,26 @@ def measure_crashes(tools, count, times):
     return {"ms": sorted(ms for ms, _ in results), "closed": sum(closed for _, closed in results)}
 
 
+def kill_worker(server):
+    """ms from SIGKILL of the only worker to the first answer of its replacement."""
+    worker = descendants(server.process.pid)[-1]
+    begin = time.monotonic()
+    os.kill(worker, signal.SIGKILL)
+    server.wait_until_served()
+    took = (time.monotonic() - begin) * 1000
+    wait_for(lambda: not stat_fields(worker), "the end of the worker", 5)
+    return took
+
+
+def measure_replacements(tools, set_up, times):
+    with running(tools, set_up, 1) as (server, _):
+        taken = []
+        for _ in range(times):
+            pause(EVERY)  # quicker than that, and masters begin to wait
+            taken.append(kill_worker(server))
+    return sorted(taken)
+
+
 def usage_of(server):
     """CPU µs of the master, its children that are gone, and those that are there."""
     total = 0.0
@@ -238,6 +259,12 @@ def crashes_table(results):
     return f"### A crash of the worker of whitecap that holds all connections, one other is there\n\n{table(rows)}"
 
 
+def replacements_table(results):
+    rows = [["server", "ms from SIGKILL to the first answer (median)", "slowest"]]
+    rows += [[name, number(1)(taken[len(taken) // 2]), number(1)(taken[-1])] for name, taken in results.items()]
+    return f"### The only worker is killed\n\n{table(rows)}"
+
+
 def measure_mobility(tools, quick=False):
     reloads = 2 if quick else RELOADS
     events, moves, crashes = {}, {}, {}
@@ -253,6 +280,8 @@ def measure_mobility(tools, quick=False):
         if count < tools.connections:
             moves[count] = measure_move(tools, count)
             crashes[count] = measure_crashes(tools, count, 1 if quick else 5)
-    print("\n" + moves_table(moves) + "\n\n" + crashes_table(crashes), flush=True)
+    replacements = {kind.name: measure_replacements(tools, kind.set_up, 3 if quick else 15)
+                    for kind in (WHITECAP, NGINX)}
+    print("\n\n".join(("", moves_table(moves), crashes_table(crashes), replacements_table(replacements))), flush=True)
     return {"events": [dict(result, server=name, event=event) for (name, event), result in events.items()],
-            "moves": moves, "crashes": crashes}
+            "moves": moves, "crashes": crashes, "replacements": replacements}

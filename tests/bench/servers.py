@@ -20,6 +20,7 @@ class Tools(NamedTuple):
     """What was built, and the limits of the machine."""
     whitecap: str  # build tree
     loop: str      # binary
+    start: str     # binary
     files: int     # RLIMIT_NOFILE
 
     @property

@@ -247,6 +247,21 @@ def test_kernel_without_room_in_the_master():
                 s.reload()
 
 
+def test_no_room_in_epoll_while_the_master_starts():
+    """Its first descriptors, that of signals among them, can't be watched: once there is room it serves and hears signals."""
+    program = needs_program("strace")
+    for last in range(1, 7):
+        with tempfile.NamedTemporaryFile(prefix="whitecap-it-", suffix=".strace") as out:
+            wrap = [program, "-D", "-o", out.name, "-e", "trace=epoll_ctl",
+                    "-e", "inject=epoll_ctl:error=ENOSPC:when=1..%d" % last]
+            with Server({"routes": routes()}, wrap=wrap, errors=MAY_BE_LOGGED, fds=False) as s:
+                serves(s)
+                s.reload()
+                serves(s)
+            failed = [line for line in out.read().decode().splitlines() if "(INJECTED)" in line]
+            assert len(failed) == last, failed
+
+
 def mount_small(folder):
     """256 KiB of its own at the folder, for this process and what it starts."""
     libc = ctypes.CDLL(None, use_errno=True)
