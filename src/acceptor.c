@@ -15,7 +15,11 @@
 #include "probes.h"
 #include "stats.h"
 
-enum { ACCEPTS_AT_ONCE = 4, DESCRIPTORS_KEPT = 64 };
+enum {
+	ACCEPTS_AT_ONCE = 4,
+	ACCEPTS_AT_END = 65536, /* more than any backlog */
+	DESCRIPTORS_KEPT = 64,
+};
 
 #define PAUSE_OVER_SHARE 0.002 /* seconds for the others to take what waits */
 #define PAUSE_STORM 0.002      /* seconds until it may be this worker's turn */
@@ -296,6 +300,13 @@ uint64_t acceptor_room(const struct acceptor *acceptor)
 	uint64_t own = atomic_load_explicit(&acceptor->engine->slot->active, memory_order_relaxed);
 
 	return own < acceptor->own_limit ? acceptor->own_limit - own : 0;
+}
+
+void acceptor_take_waiting(struct acceptor *acceptor)
+{
+	for (unsigned i = 0; i < acceptor->count; i++)
+		for (int n = 0; n < ACCEPTS_AT_END && accept_one(&acceptor->watchers[i]); n++)
+			;
 }
 
 void acceptor_stop(struct acceptor *acceptor)

@@ -16,6 +16,9 @@ struct acceptor *acceptor_start(struct engine *engine);
 
 /* For how many more connections descriptors are left. */
 uint64_t acceptor_room(const struct acceptor *acceptor);
+
+/* Accepts all that waits, before the listeners are closed for good. */
+void acceptor_take_waiting(struct acceptor *acceptor);
 void acceptor_stop(struct acceptor *acceptor);
 
 #endif

@@ -24,6 +24,7 @@ struct worker_args {
 	unsigned generation;
 	struct exchange exchange;            /* shared by all workers; -1: none */
 	bool stored;                         /* what is in the exchange outlives the server */
+	bool passed;                         /* listeners outlive the server, and who waits there */
 	bool trial;                          /* until it is told to go on a second time, others of an
 						older generation serve beside it */
 	bool sole;                           /* all that use the exchange are of this very program */

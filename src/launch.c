@@ -31,6 +31,14 @@ static int give_up(const struct launch *launch, const char *reason)
 	return EXIT_FAILURE;
 }
 
+static bool any_passed(const struct listener_set *set)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->listeners[i]->passed)
+			return true;
+	return false;
+}
+
 static int run_role(const struct launch *launch)
 {
 	const struct row *row = launch->row;
@@ -47,6 +55,7 @@ static int run_role(const struct launch *launch)
 		.exchange =
 			row->number == ROW_PROVER ? (struct exchange){-1, -1} : row->rows->exchange,
 		.stored = row->rows->stored,
+		.passed = any_passed(&generation->listeners),
 		.trial = generation->trial,
 		.sole = row->rows->sole,
 		.wait = row_waits(row),

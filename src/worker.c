@@ -143,12 +143,17 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 	}
 }
 
-/* The whole server stops: what a dying worker gave just before is nobody else's to answer. */
+/* The whole server stops: who waits at a listener, and what a dying worker gave just before, is
+ * nobody else's to answer. */
 static void take_leftovers(struct worker *worker)
 {
 	struct balance_load taken = {0, 0};
 
-	if (worker->acceptor && worker->engine.args->exchange.take >= 0)
+	if (!worker->acceptor)
+		return;
+	if (!worker->engine.args->passed)
+		acceptor_take_waiting(worker->acceptor);
+	if (worker->engine.args->exchange.take >= 0)
 		while (conn_take(&worker->engine, acceptor_room(worker->acceptor), &taken) > 0)
 			continue;
 }

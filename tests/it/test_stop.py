@@ -10,6 +10,10 @@ from whitecap_it import Server, build, get, hello_and, kit_route, pause, post, p
 from whitecap_it.manager import Manager
 
 
+def has_pending(pid, number):
+    return int(proc.status(pid)["ShdPnd"], 16) >> (number - 1) & 1
+
+
 def test_stop_signals_end_everything_with_exit_code_0():
     for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
         with Server({"workers": 2}) as s:
@@ -92,6 +96,26 @@ def test_stop_first_reads_what_the_kernel_already_holds():
         r = c.receive()
         assert r.body == b"in the queue" and r.closes
         c.expect_closed()
+        assert s.wait_exit() == 0
+
+
+def test_stop_answers_who_waits_at_the_listener():
+    """Connections that no worker has accepted yet, with their requests."""
+    with Server({"workers": 2}) as s:
+        workers = s.workers()
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        waiting = [s.client() for _ in range(100)]
+        for c in waiting:
+            c.send(get())
+        s.kill(signal.SIGTERM)
+        proc.wait_until(lambda: all(has_pending(pid, signal.SIGTERM) for pid in workers), "the workers told to stop")
+        for pid in workers:
+            os.kill(pid, signal.SIGCONT)
+        for c in waiting:
+            r = c.receive()
+            assert r.status == 200 and r.closes, r
+            c.expect_closed()
         assert s.wait_exit() == 0
 
 
