@@ -15,11 +15,12 @@
 static const struct command {
 	const char *name;
 	int (*run)(const struct command_options *options);
-	bool changes; /* the server's generation: not with a configuration that is no good */
+	bool changes;     /* the server's generation: not with a configuration that is no good */
+	bool only_signals; /* with -p that configuration does not matter */
 } commands[] = {
-	{"stats", command_stats, false},    {"top", command_top, false},
-	{"reload", command_reload, true},   {"stop", command_stop, false},
-	{"upgrade", command_upgrade, true}, {"reopen", command_reopen, false},
+	{"stats", command_stats, false, false},    {"top", command_top, false, false},
+	{"reload", command_reload, true, false},   {"stop", command_stop, false, true},
+	{"upgrade", command_upgrade, true, false}, {"reopen", command_reopen, false, true},
 };
 
 const char command_usage[] =
@@ -85,6 +86,16 @@ static int parse(struct arguments *arguments, int argc, char **argv)
 	return code || optind == argc ? code : wrong("a sub-command takes options only");
 }
 
+/* Without the server's configuration it is not known where it tells of itself, nor how long it may
+ * take. */
+static int run_blindly(const struct command *command, struct arguments *arguments)
+{
+	static const struct config unknown = {.drain_ms = 3600000};
+
+	arguments->options.config = &unknown;
+	return command->run(&arguments->options);
+}
+
 static int run(const struct command *command, struct arguments *arguments)
 {
 	struct config *config;
@@ -97,7 +108,9 @@ static int run(const struct command *command, struct arguments *arguments)
 		if (command->changes)
 			fprintf(stderr, COMMAND_NOTHING_CHANGED, command->name);
 		fprintf(stderr, "%s\n", err.text);
-		return MASTER_CONFIG;
+		return command->only_signals && arguments->options.pid
+			       ? run_blindly(command, arguments)
+			       : MASTER_CONFIG;
 	}
 	arguments->options.config = config;
 	code = command->run(&arguments->options);

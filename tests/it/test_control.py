@@ -80,6 +80,22 @@ def test_stop_waits_for_the_end():
         assert done.returncode == 1 and "server.pid" in done.stderr, done
 
 
+def test_a_broken_configuration_stops_nobody_from_stopping_the_server():
+    """By its process ID: where it tells of itself is not known then, but its end is seen."""
+    with Admin(pidfile(), fds=False) as s:
+        pid = str(s.pid)
+        s.write_text('{"wrokers": 1}')
+        for words in (["stop"], ["reload", "-p", pid], ["stats"]):
+            done = s.command(words[0], "-c", s.path, *words[1:])
+            assert done.returncode == 2 and "wrokers" in done.stderr, (words, done)
+        done = s.command("reopen", "-c", s.path, "-p", pid)
+        assert done.returncode == 1 and "wrokers" in done.stderr and "the signal is sent" in done.stderr, done
+        s.log.wait("log files reopened")
+        done = s.command("stop", "-c", s.path, "-p", pid)
+        assert done.returncode == 0 and "wrokers" in done.stderr and pid in done.stdout, done
+        assert s.wait_exit() == 0
+
+
 def test_reopen_tells_whether_the_files_could_be_opened():
     with Admin(dict(pidfile(), access_log={"path": "access.log"}), errors=["access_log.path"], fds=False) as s:
         done = s.command("reopen", "-c", s.path)
