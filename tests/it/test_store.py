@@ -72,22 +72,29 @@ def test_no_death_of_the_master_closes_a_connection():
     outlive(("SIGKILL", kill_with(signal.SIGKILL)), ("SIGSEGV", kill_with(signal.SIGSEGV)))
 
 
+def end_politely(m, word, address):
+    """What is in progress is answered, and its client told."""
+    with crowd_of(address, idle=100, busy=0, closing_allowed=True) as crowd, \
+         Client(address) as slow, Client(address) as idle:
+        assert idle.get().status == 200
+        slow.send(get()[:20])
+        slow.expect_silence(0.2)
+        ending = m.begin(word, m.unit)
+        idle.expect_closed()
+        slow.send(get()[20:])
+        assert slow.receive().closes
+        slow.expect_closed()
+        assert ending.wait(60 * proc.scale()) == 0
+        report = crowd.finish()
+        assert report.closed == 100 and not report.trouble, report.trouble
+
+
 def test_a_stop_closes_politely():
-    """What is in progress is answered, and its client told; a restart would not close it."""
+    """A restart would not close it."""
     config = stored_config()
-    config["routes"] = [{"path": "/slow", "handler": build.version_handler("v1")},
-                        {"path": "/*", "handler": build.move_handler("v1")}]
     with RealManager(config) as m:
         m.ctl("start", m.unit)
-        with crowd_of(config["listen"][0], idle=100, busy=0) as crowd, Client(config["listen"][0]) as slow:
-            crowd.closing_allowed = True
-            slow.send(get("/slow?n=1500"))
-            slow.expect_silence(0.2)
-            m.ctl("stop", m.unit)
-            assert slow.receive().closes
-            slow.expect_closed()
-            report = crowd.finish()
-            assert report.closed == 100 and not report.trouble, report.trouble
+        end_politely(m, "stop", config["listen"][0])
         proc.wait_until(lambda: m.show("ActiveState") == "inactive" and m.show("NFileDescriptorStore") == "0",
                         lambda: "%s, %s descriptors" % (m.show("ActiveState"), m.show("NFileDescriptorStore")))
 
@@ -95,19 +102,9 @@ def test_a_stop_closes_politely():
 def closes_politely(**unit):
     """A restart is an ordinary stop and a start."""
     config = stored_config()
-    config["routes"] = [{"path": "/slow", "handler": build.version_handler("v1")},
-                        {"path": "/*", "handler": build.move_handler("v1")}]
     with RealManager(config, **unit) as m:
         m.ctl("start", m.unit)
-        with crowd_of(config["listen"][0], idle=100, busy=0, closing_allowed=True) as crowd, \
-             Client(config["listen"][0]) as slow:
-            slow.send(get("/slow?n=1000"))
-            slow.expect_silence(0.2)
-            m.ctl("restart", m.unit)
-            assert slow.receive().closes
-            slow.expect_closed()
-            report = crowd.finish()
-            assert report.closed == 100 and not report.trouble, report.trouble
+        end_politely(m, "restart", config["listen"][0])
         assert m.show("NFileDescriptorStore") == "0"
 
 

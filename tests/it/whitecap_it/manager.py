@@ -166,6 +166,11 @@ class RealManager:
         with open(os.path.join(self.folder, "config", "systemd", "user", self.unit), "w", encoding="utf-8") as f:
             f.write(text)
 
+    def begin(self, *words):
+        """The same without waiting for the end; that is the process's."""
+        return subprocess.Popen(["systemctl", "--user", *words], env=self.env, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     def ctl(self, *words, check=True):
         done = subprocess.run(["systemctl", "--user", *words], env=self.env, stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60 * proc.scale())
