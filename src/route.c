@@ -41,12 +41,15 @@ static void find_counts(struct route *route, const struct worker_args *args,
 
 /* The proving child leaves a note of where it is, for the master to tell when it does not come
  * back. */
-static void note_proving(const struct route *route, uint32_t place)
+static void note_proving(const struct route *route, size_t index, enum proving_step step)
 {
 	const struct worker_args *args = route->worker.args;
+	struct scoreboard_slot *slot = &args->scoreboard->slot[args->slot];
 
-	if (!route->worker.engine)
-		atomic_store(&args->scoreboard->slot[args->slot].proving, place);
+	if (route->worker.engine)
+		return;
+	atomic_store(&slot->proving_step, step);
+	atomic_store(&slot->proving, (uint32_t)index + 1);
 }
 
 static int route_open(struct route *route, const struct worker_args *args, size_t index,
@@ -64,12 +67,13 @@ static int route_open(struct route *route, const struct worker_args *args, size_
 	route->config = config;
 	route->screened = admission_is_needed(config);
 	find_counts(route, args, config);
-	note_proving(route, (uint32_t)index + 1);
+	note_proving(route, index, PROVING_LOAD);
 	route->handler =
 		args->builtin ? args->builtin : handler_load(&args->images[index], where, err);
 	if (!route->handler)
 		return -1;
 	api_forget_error();
+	note_proving(route, index, PROVING_INIT);
 	if (route->handler->init &&
 	    route->handler->init(&route->state, config->options, &route->worker) != 0) {
 		err_add(err, "%s: init of \"%s\" failed: %s", where, route->handler->name,
@@ -114,7 +118,7 @@ void routes_close(struct routes *routes)
 	for (size_t i = routes->count; i-- > 0;) {
 		struct route *route = &routes->route[i];
 
-		note_proving(route, (uint32_t)i + 1);
+		note_proving(route, i, PROVING_FINI);
 		if (route->initialised && route->handler->fini)
 			route->handler->fini(route->state);
 	}

@@ -99,11 +99,12 @@ void row_on_exit(struct row *row, int status)
 	account(row, status, how);
 	if (row->number == ROW_PROVER && is_crash(status)) {
 		row_name_culprit(row, culprit, sizeof culprit);
-		snprintf(reason, sizeof reason, "%s crashed in init or fini: %s", culprit, how);
+		snprintf(reason, sizeof reason, "%s crashed %s: %s", culprit,
+			 row_proving_step(row), how);
 	} else if (row->number == ROW_PROVER && row->state == SLOT_STARTING) {
 		row_name_culprit(row, culprit, sizeof culprit);
-		snprintf(reason, sizeof reason, "%s ended the process in init or fini: %s", culprit,
-			 how);
+		snprintf(reason, sizeof reason, "%s ended the process %s: %s", culprit,
+			 row_proving_step(row), how);
 	} else {
 		snprintf(reason, sizeof reason, "%s (%d) ended%s: %s", row_name(row),
 			 (int)row->pid, row->generation->trial ? "" : " before it served", how);

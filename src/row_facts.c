@@ -14,7 +14,18 @@
 
 enum { MESSAGES_PER_TURN = 16 };
 
-/* Whose init or fini a proving child was in, as it noted itself. */
+const char *row_proving_step(const struct row *row)
+{
+	switch (atomic_load(&row_slot(row)->proving_step)) {
+	case PROVING_INIT:
+		return "in init";
+	case PROVING_FINI:
+		return "in fini";
+	default:
+		return "while it was loaded (is the file whole?)";
+	}
+}
+
 void row_name_culprit(const struct row *row, char *text, size_t size)
 {
 	uint32_t place = atomic_load(&row_slot(row)->proving);
@@ -29,15 +40,15 @@ void row_name_culprit(const struct row *row, char *text, size_t size)
 static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
 	struct row *row = timer->data;
-	char reason[ROW_CULPRIT_MAX + 128] = "", culprit[ROW_CULPRIT_MAX + 64];
+	char reason[ROW_CULPRIT_MAX + 256] = "", culprit[ROW_CULPRIT_MAX + 64];
 	double seconds = (double)row->generation->config->start_ms / 1000;
 
 	(void)loop;
 	(void)events;
 	if (row->state == SLOT_STARTING && row->number == ROW_PROVER) {
 		row_name_culprit(row, culprit, sizeof culprit);
-		snprintf(reason, sizeof reason, "%s hangs in init or fini: not done within %g s",
-			 culprit, seconds);
+		snprintf(reason, sizeof reason, "%s hangs %s: not done within %g s", culprit,
+			 row_proving_step(row), seconds);
 	} else if (row->state == SLOT_STARTING) {
 		snprintf(reason, sizeof reason, "%s (%d) was not ready within %g s", row_name(row),
 			 (int)row->pid, seconds);

@@ -23,8 +23,9 @@ void rows_publish_history(struct rows *rows, unsigned number);
 /* Its process has ended, which was not asked for: for the length of the pause before the next. */
 void row_note_end(struct row *row, bool clean);
 
-/* Whose init or fini a proving child was in, as it noted itself. */
+/* Which handler a proving child was at, and in what, as it noted itself. */
 void row_name_culprit(const struct row *row, char *text, size_t size);
+const char *row_proving_step(const struct row *row);
 
 void row_read_last_words(struct row *row);
 void row_on_exit(struct row *row, int status);

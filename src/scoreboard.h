@@ -80,6 +80,8 @@ struct scoreboard_latency {
 		route[SCOREBOARD_ROUTES + 1]; /* the last: requests without a route */
 };
 
+enum proving_step { PROVING_LOAD, PROVING_INIT, PROVING_FINI };
+
 struct scoreboard_slot {
 	/* Written by the master. */
 	_Alignas(64) _Atomic int32_t pid;   /* 0: nobody */
@@ -99,6 +101,7 @@ struct scoreboard_slot {
 	_Atomic uint64_t accepting; /* 1: takes new connections */
 	_Atomic uint32_t
 		proving; /* of a proving child: the route whose handler is at work, from 1 */
+	_Atomic uint32_t proving_step; /* enum proving_step */
 	_Atomic uint64_t move_began_ns, move_ended_ns; /* its last move, CLOCK_MONOTONIC; 0: none */
 	_Atomic uint64_t move_count;                   /* connections that it gave in it */
 	_Atomic uint64_t turn; /* odd: inside a handler or callback, another number each time */

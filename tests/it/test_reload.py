@@ -6,7 +6,7 @@ import shutil
 import signal
 import threading
 
-from whitecap_it import Client, Server, get, kit_route, needs_root, pause, proc, refused, version_handler
+from whitecap_it import Client, Server, build, get, kit_route, needs_root, pause, proc, refused, version_handler
 
 
 class Load:
@@ -138,6 +138,15 @@ def test_many_swaps_leave_no_growth_in_the_master():
         assert grown < 200 * proc.scale(), "%d KB more" % grown
 
 
+def cut_in_half(s):
+    """A handler of which a deploy has copied a part."""
+    path = os.path.join(s.folder, "half.so")
+    with open(build.version_handler("v1"), "rb") as whole, open(path, "wb") as half:
+        data = whole.read()
+        half.write(data[:len(data) // 2])
+    return path
+
+
 def test_refused_reloads_change_nothing():
     """B30: under load, each kind of broken configuration, a good one after each."""
     good = [version_route("v1")]
@@ -159,8 +168,11 @@ def test_refused_reloads_change_nothing():
             (changed(routes=[kit_route("/", "ok", init="crash")]), "SIGSEGV|signal"),
             (changed(routes=[kit_route("/", "ok", init="hang")]), "hangs in init"),
             (changed(routes=[kit_route("/", "ok", init="exit")]),
-             r"routes\[0\].handler: \".*\" ended the process in init or fini: exit code 7"),
+             r"routes\[0\].handler: \".*\" ended the process in init: exit code 7"),
             (changed(routes=[kit_route("/", "ok", init="fail")]), 'routes.0..handler: init of "kit" failed: told to fail'),
+            (changed(routes=[kit_route("/", "ok", fini="crash")]), r"routes\[0\].handler: \".*\" crashed in fini: killed by SIGSEGV"),
+            (changed(routes=[{"path": "/", "handler": cut_in_half(s)}]),
+             r"routes\[0\].handler: \".*half.so\" crashed while it was loaded .*whole.*SIGBUS|half.so.*(too short|truncated|invalid)"),
             (changed(log={"path": "/nonexistent/log"}), "/nonexistent/log"),
             (changed(user="nosuchuser"), "nosuchuser"),
             (changed(listen=["192.0.2.77:80"]), "192.0.2.77"),
