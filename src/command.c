@@ -121,8 +121,11 @@ static int run(const struct command *command, struct arguments *arguments)
 int command_main(int argc, char **argv, const char *default_path)
 {
 	struct arguments arguments = {.path = default_path};
+	const struct command *command = find(argv[0]);
 	int code;
 
+	if (!command)
+		return wrong(NULL);
 	arguments.overrides = calloc((size_t)argc + 1, sizeof *arguments.overrides);
 	if (!arguments.overrides) {
 		perror("whitecap");
@@ -130,7 +133,7 @@ int command_main(int argc, char **argv, const char *default_path)
 	}
 	code = parse(&arguments, argc, argv);
 	if (!code)
-		code = run(find(argv[0]), &arguments);
+		code = run(command, &arguments);
 	free(arguments.overrides);
 	return code;
 }
