@@ -55,8 +55,11 @@ static void watch_all(struct acceptor *acceptor, bool on)
 
 static void on_resume(struct ev_loop *loop, ev_timer *timer, int events)
 {
+	struct acceptor *acceptor = timer->data;
+
 	(void)loop, (void)events;
-	watch_all(timer->data, true);
+	watch_all(acceptor, true);
+	engine_look_again(acceptor->engine);
 }
 
 static void pause_for(struct acceptor *acceptor, double seconds)
@@ -291,6 +294,7 @@ struct acceptor *acceptor_start(struct engine *engine)
 		ev_io_init(&watcher->io, on_listener, engine->args->listeners[i], EV_READ);
 	}
 	watch_all(acceptor, true);
+	engine_look_again(engine);
 	atomic_store(&engine->slot->accepting, 1);
 	return acceptor;
 }

@@ -244,6 +244,7 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 		conn_unwatched(conn);
 		return;
 	}
+	conn->heard = true;
 	if ((conn->served == 0 || conn->request || conn->closing) &&
 	    conn_lets_others_go_first(conn))
 		return;

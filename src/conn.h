@@ -42,6 +42,7 @@ struct conn {
 	bool unlisted;           /* its listener is no more: closed after its request */
 	bool stamped;            /* arrival_clock "kernel" */
 	bool held_back;          /* had to wait for a turn */
+	bool heard;              /* an event of it has come */
 	uint16_t moves;          /* how often it was taken over */
 	uint8_t evened;          /* of these, for evenness: see balance_stay_ns() */
 	uint16_t sample, mark;   /* the sample it was marked in, and `served` as of then */
@@ -102,5 +103,6 @@ void conn_on_request_expired(struct timeout *timeout, void *engine);
 void conn_on_handler_expired(struct timeout *timeout, void *engine);
 void conn_on_send_expired(struct timeout *timeout, void *engine);
 void conn_on_linger_expired(struct timeout *timeout, void *engine);
+void conn_on_unwatched_expired(struct timeout *timeout, void *engine);
 
 #endif

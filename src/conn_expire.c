@@ -109,6 +109,22 @@ void conn_on_linger_expired(struct timeout *timeout, void *data)
 	conn_close(conn_of_timeout(timeout));
 }
 
+/* It waits for the same as before. */
+void conn_on_unwatched_expired(struct timeout *timeout, void *data)
+{
+	struct engine *engine = data;
+	struct conn *conn = conn_of_timeout(timeout);
+
+	conn_watch(conn, conn->state == CONN_SENDING ? EV_WRITE : EV_READ);
+	if (conn->state == CONN_IDLE)
+		timeout_start(timeout, &engine->keepalive, engine->now_ns);
+	else if (conn->state == CONN_READING)
+		timeout_start(timeout, &engine->request, conn->request->received_ns);
+	else
+		timeout_start(timeout, &engine->send, engine->now_ns);
+	engine_look_again(engine);
+}
+
 void conn_close_all(void)
 {
 	conn_slab_each(conn_close);

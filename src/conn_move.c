@@ -151,7 +151,8 @@ static int give_batch(struct engine *engine, struct timeout_list *list)
 bool conn_give_all(struct engine *engine)
 {
 	struct timeout_list *lists[] = {&engine->keepalive, &engine->request, &engine->send,
-					&engine->waiting};
+					&engine->waiting,
+					&engine->unwatched};
 
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
 		int result;

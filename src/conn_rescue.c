@@ -152,26 +152,32 @@ static void count_response(const struct request *request, int status)
 		scoreboard_add(&request->route->counts->responses[class], 1);
 }
 
+static bool is_transient(int error)
+{
+	return error == EAGAIN || error == ETOOMANYREFS || error == ENOBUFS || error == ENOMEM;
+}
+
 static void ship(struct exchange_batch *batch)
 {
 	struct timespec pause = {0, 1000000};
 	struct scoreboard_slot *slot = rescue.engine->slot;
+	unsigned given = batch->count;
 
 	if (batch->count == 0)
 		return;
 	while (exchange_send(rescue.engine->args->exchange.give, batch) < 0) {
-		if ((errno != EAGAIN && errno != ETOOMANYREFS) ||
-		    rescue.waits++ >= FULL_WAITS_MAX) {
-			rescue.unsent += batch->count;
+		if (!is_transient(errno) || rescue.waits++ >= FULL_WAITS_MAX) {
+			rescue.unsent += given;
 			rescue.error = errno;
-			batch->count = 0;
+			given = 0;
 			break;
 		}
 		nanosleep(&pause, NULL);
 	}
-	scoreboard_add(&slot->active, -(uint64_t)batch->count);
-	scoreboard_add(&slot->counter[COUNTER_moved_out], batch->count);
-	scoreboard_note_move(slot, engine_clock(), batch->count);
+	scoreboard_add(&slot->active, -(uint64_t)given);
+	scoreboard_add(&slot->counter[COUNTER_moved_out], given);
+	scoreboard_note_move(slot, engine_clock(), given);
+	exchange_drop(batch, false); /* their payloads: descriptors may be scarce */
 	exchange_clear(batch);
 }
 
@@ -184,8 +190,11 @@ static void add(struct exchange_batch *batch, struct conn *conn, struct exchange
 		return;
 	if (!exchange_add(batch, fd, record, rescue.payload, pieces)) {
 		ship(batch);
-		if (!exchange_add(batch, fd, record, rescue.payload, pieces))
+		if (!exchange_add(batch, fd, record, rescue.payload, pieces)) {
+			rescue.unsent++;
+			rescue.error = errno;
 			return;
+		}
 	}
 	make_taboo(fd);
 }

@@ -116,11 +116,24 @@ void conn_out_of_memory(struct conn *conn)
 	conn_close(conn);
 }
 
-/* libev has given the descriptor up: no event of it would ever be seen. */
+/*
+ * libev has given the descriptor up: no event of it would be seen.  One that was taken from another
+ * worker is tried again; later on libev does not know any more what epoll has of it.
+ */
 void conn_unwatched(struct conn *conn)
 {
-	log_error("the kernel has no room to watch a connection; closed");
-	conn_close(conn);
+	static struct log_limit limit;
+	struct engine *engine = conn->io.data;
+	bool goes_on = conn->moves > 0 && !conn->heard && conn->state != CONN_PENDING &&
+		       conn->state != CONN_LINGERING;
+
+	if (engine_may_log(engine, &limit))
+		log_error("the kernel has no room to watch a connection; %s",
+			  goes_on ? "tried again in 100 ms" : "closed");
+	if (goes_on)
+		timeout_start(&conn->timeout, &engine->unwatched, engine->now_ns);
+	else
+		conn_close(conn);
 }
 
 int conn_hold(struct conn *conn, struct request *request)

@@ -85,6 +85,12 @@ static void on_more(struct ev_loop *loop, ev_idle *idle, int events)
 	(void)loop, (void)idle, (void)events;
 }
 
+static void on_again(struct ev_loop *loop, ev_idle *idle, int events)
+{
+	(void)events;
+	ev_idle_stop(loop, idle);
+}
+
 static void lists_init(struct engine *engine)
 {
 	struct {
@@ -98,6 +104,7 @@ static void lists_init(struct engine *engine)
 		{&engine->send, engine->config->send_ms * 1000000, conn_on_send_expired},
 		{&engine->linger, ENGINE_LINGER_NS, conn_on_linger_expired},
 		{&engine->drain_linger, ENGINE_DRAIN_LINGER_NS, conn_on_linger_expired},
+		{&engine->unwatched, ENGINE_UNWATCHED_NS, conn_on_unwatched_expired},
 		{&engine->waiting, 0, NULL},
 	};
 
@@ -106,8 +113,11 @@ static void lists_init(struct engine *engine)
 				  lists[i].on_expired, engine);
 	turn_init(&engine->turns);
 	ev_idle_init(&engine->more, on_more);
+	ev_idle_init(&engine->again, on_again);
 	ev_idle_start(engine->loop, &engine->more); /* libev's list of them grows now, not later */
+	ev_idle_start(engine->loop, &engine->again);
 	ev_idle_stop(engine->loop, &engine->more);
+	ev_idle_stop(engine->loop, &engine->again);
 }
 
 /* The loop's epoll fd, which libev does not tell: the only one of this process. -1: none. */

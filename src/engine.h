@@ -31,6 +31,7 @@ struct routes;
 
 /* Time that a connection which is to be closed may go on sending before it is cut off. */
 #define ENGINE_LINGER_NS 10000000000ull
+#define ENGINE_UNWATCHED_NS 100000000u
 #define ENGINE_DRAIN_LINGER_NS 1000000000ull
 
 enum engine_mode {
@@ -73,9 +74,11 @@ struct engine {
 	uint64_t arrival_looked_ns; /* the turn in which the clocks were compared */
 
 	struct timeout_list keepalive, request, send, linger, drain_linger;
+	struct timeout_list unwatched; /* connections that epoll had no room for: tried again */
 	struct timeout_list waiting; /* connections that wait for a turn with what was read of them */
 	struct turn turns; /* all that wait for one */
 	ev_idle more;      /* active while there are some: the loop does not sleep */
+	ev_idle again;     /* active until it has come round once more */
 	enum engine_mode mode;
 	bool farewell; /* a connection ends when all that was read of it is answered */
 	volatile sig_atomic_t fault_due; /* 1: the process dies at the end of this turn (fault.h) */
@@ -107,6 +110,13 @@ const char *engine_date(struct engine *engine);
 static inline void engine_count(struct engine *engine, enum scoreboard_counter counter, uint64_t n)
 {
 	scoreboard_add(&engine->slot->counter[counter], n);
+}
+
+/* The loop comes round once more before it sleeps.  Where the kernel has no room for a descriptor that
+ * is to be watched, libev tells so only after it has waited for the others. */
+static inline void engine_look_again(struct engine *engine)
+{
+	ev_idle_start(engine->loop, &engine->again);
 }
 
 /* The master watches how long one of these lasts: what follows is another one. */

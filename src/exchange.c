@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -315,19 +316,25 @@ int exchange_next(const struct exchange_batch *batch, size_t *at, unsigned *next
 	return 1;
 }
 
+static bool send_all(const struct exchange_item *item)
+{
+	size_t len = item->record.output_len;
+	off_t at = item->record.input_len;
+	ssize_t sent = item->payload ? send(item->fd, item->payload + at, len,
+					    MSG_DONTWAIT | MSG_NOSIGNAL)
+				     : sendfile(item->fd, item->memfd, &at, len);
+
+	return sent == (ssize_t)len;
+}
+
 unsigned exchange_send_output(const struct exchange_batch *batch)
 {
 	struct exchange_item item;
 	unsigned next_fd = 0, sent = 0;
 	size_t at = 0;
 
-	while (exchange_next(batch, &at, &next_fd, &item) > 0) {
-		size_t len = item.record.output_len;
-
-		if (item.payload && len > 0 &&
-		    send(item.fd, item.payload + item.record.input_len, len,
-			 MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len)
+	while (exchange_next(batch, &at, &next_fd, &item) > 0)
+		if (item.record.output_len > 0 && send_all(&item))
 			sent++;
-	}
 	return sent;
 }

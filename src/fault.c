@@ -31,6 +31,7 @@
  * sigaction, sigprocmask and their sets, alarm, timer_settime, pause, getpid, clock_gettime, time,
  * write, close                    on the list of signal-safety(7)
  * sendmsg (ipc.c, fdpass.c)       on that list: the message to the master, the connections
+ * send, sendfile (exchange.c)     on that list, and a bare system call: answers while all stops
  * syscall(gettid, tgkill)         bare system calls: which thread this is; die by a signal again
  * nanosleep                       a bare system call: for room, for its turn, for another thread
  * memfd_create (exchange.c)       a bare system call: payloads larger than a message
@@ -141,10 +142,14 @@ static void leave_step(void)
  * What is damaged must not cost the rest: a fault at work leaves out what caused it, a connection
  * or the step. One of another thread waits for the end.
  */
-static void on_second_fault(int number)
+/* One that another process has sent is none. */
+static void on_second_fault(int number, siginfo_t *info, void *context)
 {
 	bool is_reporting = atomic_load(&done) && thread_id() == fault.cause.thread;
 
+	(void)context;
+	if (info->si_code <= 0 && info->si_pid != getpid())
+		return;
 	if (thread_id() != fault.main_thread && !is_reporting)
 		wait_for_ever();
 	conn_rescue_skip();
@@ -155,8 +160,8 @@ static void on_second_fault(int number)
 
 static void allow_second_faults(void)
 {
-	struct sigaction action = {.sa_handler = on_second_fault,
-				   .sa_flags = SA_NODEFER | SA_ONSTACK};
+	struct sigaction action = {.sa_sigaction = on_second_fault,
+				   .sa_flags = SA_NODEFER | SA_ONSTACK | SA_SIGINFO};
 
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
 		sigaction(signals[i], &action, NULL);

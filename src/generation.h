@@ -40,6 +40,7 @@ struct generation {
 	unsigned workers; /* wanted */
 	unsigned rows;    /* that refer to it */
 	bool proven;      /* its handlers */
+	bool unable;      /* for want of a process or a descriptor it can't be tried */
 	bool refused;     /* its handlers are not fit to serve: the reason says why, and stays */
 	bool serving;     /* its workers may accept */
 	bool trial;       /* its first worker may too, beside those of the old one */

@@ -19,3 +19,13 @@ void loop_hear_signals(struct ev_loop *loop)
 	ev_async_start(loop, &async);
 	ev_async_stop(loop, &async);
 }
+
+static void on_wait(struct ev_loop *loop)
+{
+	(void)loop;
+}
+
+void loop_guard_signals(struct ev_loop *loop)
+{
+	ev_set_loop_release_cb(loop, on_wait, loop_hear_signals);
+}

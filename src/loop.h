@@ -11,4 +11,8 @@ struct ev_loop;
  */
 void loop_hear_signals(struct ev_loop *loop);
 
+/* The same after each wait, too: libev aborts when a signal has come and that descriptor is not
+ * watched. */
+void loop_guard_signals(struct ev_loop *loop);
+
 #endif

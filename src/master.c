@@ -398,6 +398,8 @@ static int open_all(struct master *master, const struct child_roles *roles)
 	ev_set_allocator(wait_for_memory);
 	master->loop = ev_loop_new(EVFLAG_NOINOTIFY | EVFLAG_NOENV);
 	rows->loop = master->loop;
+	if (master->loop)
+		loop_guard_signals(master->loop);
 	watchdog_init(&master->watchdog, rows);
 	if (!master->loop || (left ? master_upgrade_open(master, left) : open_new(master)) < 0) {
 		fprintf(stderr, "whitecap: cannot start: %s\n", strerror(errno));

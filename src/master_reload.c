@@ -237,7 +237,7 @@ static void on_proving(struct master *master)
 	struct generation *next = master->next;
 
 	if (next->refused) {
-		fail(master, next->reason, MASTER_CONFIG);
+		fail(master, next->reason, next->unable ? MASTER_FAILED : MASTER_CONFIG);
 		return;
 	}
 	if (!next->proven)

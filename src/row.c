@@ -116,6 +116,7 @@ static void cannot_spawn(struct row *row, const char *call)
 
 	snprintf(reason, sizeof reason, "%s cannot be started: %s: %s", row_name(row), call,
 		 strerror(errno));
+	row->generation->unable = true;
 	if (row->generation->serving)
 		log_error("%s", reason);
 	row->started_ns = now_ns();

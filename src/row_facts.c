@@ -113,14 +113,23 @@ static bool read_message(struct row *row)
 	return true;
 }
 
+/* It would never be heard: so its time is over.  One that is about to end anyway is not needed. */
+static void on_unheard(struct row *row)
+{
+	log_error("the kernel has no room to watch what a child says");
+	if (row->state == SLOT_READY || row->state == SLOT_LEAVING)
+		row_drain(row);
+	else if (row->state == SLOT_STARTING)
+		row_set_timer(row, 0);
+}
+
 static void on_message(struct ev_loop *loop, struct ev_io *io, int events)
 {
 	struct row *row = io->data;
 
 	(void)loop;
-	if (events & EV_ERROR) { /* it would never be heard: so its time is over */
-		log_error("the kernel has no room to watch what a child says");
-		row_set_timer(row, 0);
+	if (events & EV_ERROR) {
+		on_unheard(row);
 		return;
 	}
 	for (int i = 0; i < MESSAGES_PER_TURN && read_message(row); i++)

@@ -202,8 +202,10 @@ static void on_look_again(struct ev_loop *loop, ev_timer *timer, int events)
 	struct worker *worker = timer->data;
 
 	(void)events;
-	if (worker->engine.mode == ENGINE_SERVING)
-		ev_io_start(loop, &worker->exchange);
+	if (worker->engine.mode != ENGINE_SERVING)
+		return;
+	ev_io_start(loop, &worker->exchange);
+	engine_look_again(&worker->engine);
 }
 
 /* Descriptors that come when there is no room for them are closed by the kernel: so look first. */
@@ -279,6 +281,17 @@ static void reopen(struct worker *worker, const struct ipc_message *message)
 		access_log_reopen(worker->engine.access_log, message->fds[1]);
 }
 
+/* What the master says would never be heard. */
+static void on_unheard(struct worker *worker)
+{
+	log_error("the kernel has no room to watch the master");
+	if (!worker->acceptor && worker->engine.mode == ENGINE_SERVING) {
+		fault_allow_exit();
+		exit(EXIT_FAILURE);
+	}
+	drain(worker, worker->engine.args->exchange.give >= 0);
+}
+
 static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 {
 	static struct ipc_message message;
@@ -286,9 +299,8 @@ static void on_ipc(struct ev_loop *loop, ev_io *io, int events)
 	int got;
 
 	if (events & EV_ERROR) {
-		log_error("the kernel has no room to watch the master");
-		fault_allow_exit();
-		exit(EXIT_FAILURE);
+		on_unheard(worker);
+		return;
 	}
 	while ((got = ipc_receive(io->fd, &message)) > 0) {
 		if (message.type == IPC_GO)
@@ -423,7 +435,6 @@ static bool wait_until_proven(struct worker *worker)
 {
 	struct engine *engine = &worker->engine;
 
-	worker->proven = !engine->args->wait;
 	while (!worker->proven && engine->mode == ENGINE_SERVING)
 		ev_run(engine->loop, EVRUN_ONCE);
 	return worker->proven;
@@ -464,6 +475,8 @@ int worker_main(const struct worker_args *args)
 	ev_set_userdata(worker.engine.loop, &worker);
 	ev_set_invoke_pending_cb(worker.engine.loop, on_turn);
 	watch_all(&worker);
+	worker.proven = !args->wait;
+	ev_run(worker.engine.loop, EVRUN_NOWAIT); /* who can't be watched is told now */
 	if (fault_install(&worker.engine) < 0)
 		log_warn("no fault handler: %s", strerror(errno));
 	if (wait_until_proven(&worker) && serve(&worker) != EXIT_SUCCESS)

@@ -22,9 +22,9 @@ IDLE = 8000 if FULL else 1000
 
 def stored_config(**more):
     """A port that no client is given by the kernel."""
-    return dict({"workers": 2, "listen": ["127.0.0.1:%d" % (20000 + os.getpid() % 10000)],
+    return {"workers": 2, "listen": ["127.0.0.1:%d" % (20000 + os.getpid() % 10000)],
                  "routes": [{"path": "/*", "handler": build.move_handler("v1")}],
-                 "timeouts": {"request": "120s", "send": "120s", "drain": "20s"}}, **more)
+                 "timeouts": {"request": "120s", "send": "120s", "drain": "20s"}, **more}
 
 
 def crowd_of(address, idle=IDLE, busy=64, **more):
@@ -91,7 +91,7 @@ def end_politely(m, word, address):
 
 def test_a_stop_closes_politely():
     """A restart would not close it."""
-    config = stored_config()
+    config = stored_config(workers=1)
     with RealManager(config) as m:
         m.ctl("start", m.unit)
         end_politely(m, "stop", config["listen"][0])
@@ -101,7 +101,7 @@ def test_a_stop_closes_politely():
 
 def closes_politely(**unit):
     """A restart is an ordinary stop and a start."""
-    config = stored_config()
+    config = stored_config(workers=1)
     with RealManager(config, **unit) as m:
         m.ctl("start", m.unit)
         end_politely(m, "restart", config["listen"][0])

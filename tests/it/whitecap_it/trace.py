@@ -17,16 +17,16 @@ CALL = re.compile(r"^(?:\d+ +)?(?:[\d.]+ +)?(\w+)\(")
 class Strace:
     """with Strace(pid) as t: ...; then t.calls is a Counter, t.lines what strace wrote."""
 
-    def __init__(self, pid, expression="all", inject=None):
+    def __init__(self, pid, expression="all", inject=None, follow=True):
         self.program = build.needs_program("strace")
-        self.pid, self.expression = pid, expression
+        self.pid, self.expression, self.follow = pid, expression, ["-f"] if follow else []
         self.inject = ["-e", "inject=%s:%s" % (expression, inject)] if inject else []
         self.calls, self.lines = collections.Counter(), []
 
     def __enter__(self):
         self.out = tempfile.NamedTemporaryFile(prefix="whitecap-it-", suffix=".strace")
         self.process = subprocess.Popen(
-            [self.program, "-f", "-p", str(self.pid), "-e", "trace=" + self.expression, "-s", "64",
+            [self.program, *self.follow, "-p", str(self.pid), "-e", "trace=" + self.expression, "-s", "64",
              *self.inject, "-o", self.out.name], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             proc.wait_until(lambda: self.attached(), "strace attached", 10)
