@@ -39,6 +39,9 @@ def most(octets=0, announced=0, not_taken=0):
     return CONNECTION + REQUEST + FIELD * FIELDS + max(FIRST, announced, 2 * octets + 2048) + not_taken
 
 
+CRASHING = ("crash", "crashes")
+
+
 class Attack(NamedTuple):
     title: str
     command: tuple    # of attack.py; or options of slowhttptest, and what it asks for
@@ -262,7 +265,10 @@ def measure_attack(tools, attack, seconds):
 
 def summarize(attack, samples):
     summary = {name: statistics.median(sample[name] for sample in samples) for name in samples[0]}
-    return dict(summary, connections=attack.connections, most=attack.most, rounds=samples)
+    summary.update(connections=attack.connections, most=attack.most, rounds=samples)
+    if attack.command[0] in CRASHING:  # processes that come and go say nothing of connections
+        summary.update(octets=None, most=None)
+    return summary
 
 
 COLUMNS = (
@@ -283,9 +289,9 @@ COLUMNS = (
 
 def results_table(results):
     rows = [["attack", *(title for title, *_ in COLUMNS)]]
-    rows += [[ATTACKS[name].title, *(number(digits)(result[figure] / unit) for _, figure, unit, digits in COLUMNS)]
-             for name, result in results.items()]
-    return f"### {RATE:,} requests a second of {CONNECTIONS} well-behaved connections, one worker\n\n{table(rows)}"
+    rows += [[ATTACKS[name].title, *(number(digits)(None if result[figure] is None else result[figure] / unit)
+                                     for _, figure, unit, digits in COLUMNS)] for name, result in results.items()]
+    return f"### {RATE:,} requests a second of {CONNECTIONS} well-behaved connections, one worker unless it says two\n\n{table(rows)}"
 
 
 def measure_hostile(servers, folder, rounds, seconds, only):
